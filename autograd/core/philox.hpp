@@ -1,0 +1,73 @@
+// Philox4x32-10, the one random number generator of heed: stateless, the same bits on every backend.
+//
+// A word is a pure function of (seed, site, update, index). A site says where the numbers are used (domain, layer,
+// place), never in which order; an index is an element of the *global* batch. So masks and windows depend neither on
+// the order of calls, nor on micro-batches or ranks.
+//   key = (seed, site)    counter = (index / 4 low, high, update low, high)    word = output[index mod 4]
+// Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3" (SC11).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define HEED_HOST_DEVICE __host__ __device__
+#else
+#define HEED_HOST_DEVICE
+#endif
+
+namespace heed {
+
+// Four words of one counter. A struct, since std::array is not usable in device code everywhere.
+struct PhiloxWords {
+  uint32_t word[4];
+};
+
+HEED_HOST_DEVICE inline PhiloxWords philox4x32(uint64_t index_div_4, uint64_t update, uint32_t seed, uint32_t site) {
+  constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
+  constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
+  uint32_t c0 = static_cast<uint32_t>(index_div_4), c1 = static_cast<uint32_t>(index_div_4 >> 32);
+  uint32_t c2 = static_cast<uint32_t>(update), c3 = static_cast<uint32_t>(update >> 32);
+  uint32_t k0 = seed, k1 = site;
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t product0 = static_cast<uint64_t>(kMultiplier0) * c0;
+    const uint64_t product1 = static_cast<uint64_t>(kMultiplier1) * c2;
+    c0 = static_cast<uint32_t>(product1 >> 32) ^ c1 ^ k0;
+    c1 = static_cast<uint32_t>(product1);
+    c2 = static_cast<uint32_t>(product0 >> 32) ^ c3 ^ k1;
+    c3 = static_cast<uint32_t>(product0);
+    k0 += kWeyl0;
+    k1 += kWeyl1;
+  }
+  return {{c0, c1, c2, c3}};
+}
+
+enum class RandomDomain : uint32_t { init = 1, dropout = 2, data = 3, sampling = 4, test = 15 };
+
+// A place where random numbers are used: 4 bits of domain, 20 of layer, 8 of place.
+constexpr uint32_t random_site(RandomDomain domain, uint32_t layer = 0, uint32_t place = 0) {
+  return (static_cast<uint32_t>(domain) << 28) | ((layer & 0xFFFFFu) << 8) | (place & 0xFFu);
+}
+
+// The numbers of one site in one update.
+struct RandomStream {
+  uint32_t seed = 0;
+  uint32_t site = 0;
+  uint64_t update = 0;
+
+  HEED_HOST_DEVICE uint32_t word(uint64_t index) const {
+    return philox4x32(index / 4, update, seed, site).word[index % 4];
+  }
+  HEED_HOST_DEVICE PhiloxWords words(uint64_t index_div_4) const { return philox4x32(index_div_4, update, seed, site); }
+
+  // Uniform in (0, 1), 53 bits out of two words; index counts pairs of words.
+  double uniform(uint64_t index) const {
+    const PhiloxWords w = words(index / 2);
+    const uint64_t high = w.word[2 * (index % 2)], low = w.word[2 * (index % 2) + 1];
+    return (static_cast<double>((high << 21) ^ (low >> 11)) + 0.5) * 0x1p-53;
+  }
+  // Standard normal by Box and Muller; index counts pairs of words.
+  double normal(uint64_t index) const;
+};
+
+}  // namespace heed
