@@ -1,0 +1,36 @@
+// The shape of a GPT. Names and defaults are those of the [model] table of a config file.
+#pragma once
+
+#include <cstdint>
+
+namespace heed::nn {
+
+enum class NormPosition { pre, post };
+enum class Activation { gelu, relu };
+enum class Position { learned, sinusoidal, none };
+
+struct GptConfig {
+  int64_t vocab_size = 0;  // comes from the data, not from [model]
+  int64_t num_layers = 4;
+  int64_t d_model = 128;
+  int64_t num_heads = 4;
+  int64_t num_kv_heads = 0;  // 0: as num_heads
+  int64_t d_ff = 0;          // 0: 4 * d_model
+  int64_t seq_len = 64;
+  NormPosition norm_position = NormPosition::pre;
+  double norm_eps = 1e-5;
+  Activation activation = Activation::gelu;
+  Position position = Position::learned;
+  double dropout = 0.0;
+  double attention_dropout = 0.0;
+  bool bias = true;
+  bool tie_embeddings = true;
+  double init_std = 0.02;
+  uint32_t seed = 1;
+
+  int64_t head_size() const { return d_model / num_heads; }
+  int64_t kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
+  int64_t feed_forward_size() const { return d_ff == 0 ? 4 * d_model : d_ff; }
+};
+
+}  // namespace heed::nn
