@@ -2,7 +2,8 @@
 //
 // An error text is one line: what is wrong, the actual values, what they must be, which key to change.
 // The kinds map to exit codes in train/main.cpp:
-//   ConfigError 2 · DataError 3 · CheckpointError 4 · DeviceError, MemoryError 5 · DivergedError 6 · CommunicationError 7
+//   ConfigError 2 · DataError 3 · CheckpointError 4 · DeviceError, MemoryError 5 · DivergedError 6 · CommunicationError
+//   7
 #pragma once
 
 #include <fmt/format.h>
@@ -17,19 +18,41 @@ struct Error : std::runtime_error {
 };
 
 // Wrong arguments of an operation.
-struct ShapeError : Error { using Error::Error; };
-struct DTypeError : Error { using Error::Error; };
-struct ValueError : Error { using Error::Error; };
+struct ShapeError : Error {
+  using Error::Error;
+};
+struct DTypeError : Error {
+  using Error::Error;
+};
+struct ValueError : Error {
+  using Error::Error;
+};
 // Wrong use of the tape: a second backward, backward without a graph, …
-struct GraphError : Error { using Error::Error; };
+struct GraphError : Error {
+  using Error::Error;
+};
 
-struct ConfigError : Error { using Error::Error; };
-struct DataError : Error { using Error::Error; };
-struct CheckpointError : Error { using Error::Error; };
-struct DeviceError : Error { using Error::Error; };
-struct MemoryError : Error { using Error::Error; };
-struct DivergedError : Error { using Error::Error; };
-struct CommunicationError : Error { using Error::Error; };
+struct ConfigError : Error {
+  using Error::Error;
+};
+struct DataError : Error {
+  using Error::Error;
+};
+struct CheckpointError : Error {
+  using Error::Error;
+};
+struct DeviceError : Error {
+  using Error::Error;
+};
+struct MemoryError : Error {
+  using Error::Error;
+};
+struct DivergedError : Error {
+  using Error::Error;
+};
+struct CommunicationError : Error {
+  using Error::Error;
+};
 
 // require<ShapeError>(x.rank() == 2, "linear: x has shape {}, it must have two dimensions", x.shape());
 template <class E, class... Args>

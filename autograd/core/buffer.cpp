@@ -1,0 +1,167 @@
+#include "autograd/core/buffer.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "autograd/core/shape.hpp"
+
+namespace heed {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+std::atomic<bool> poison = false;
+
+// Under AddressSanitizer a cached block would hide a use after free.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kCacheBlocks = false;
+#else
+constexpr bool kCacheBlocks = true;
+#endif
+
+// Eight classes per power of two: at most an eighth is wasted, and sizes that differ a little share blocks.
+int64_t size_class(int64_t bytes) {
+  if (bytes <= 1024) return std::max(kAlignment, round_up(bytes, kAlignment));
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes)));
+  return round_up(bytes, std::max(power / 8, kAlignment));
+}
+
+class Pool {
+ public:
+  void* allocate(int64_t bytes, MemoryCategory category) {
+    const int64_t block_bytes = size_class(bytes);
+    const std::lock_guard lock(mutex_);
+    void* block = take_cached(block_bytes);
+    if (block == nullptr) block = ask_system(block_bytes, bytes, category);
+    account(category, block_bytes);
+    return block;
+  }
+
+  void free(void* block, int64_t bytes, MemoryCategory category) {
+    const int64_t block_bytes = size_class(bytes);
+    const std::lock_guard lock(mutex_);
+    account(category, -block_bytes);
+    if (kCacheBlocks) {
+      cached_[block_bytes].push_back(block);
+      report_.cached_bytes += block_bytes;
+    } else {
+      std::free(block);
+    }
+  }
+
+  MemoryReport report() {
+    const std::lock_guard lock(mutex_);
+    return report_;
+  }
+
+  void reset_peaks() {
+    const std::lock_guard lock(mutex_);
+    for (MemoryUse& use : report_.category) use.peak_bytes = use.current_bytes;
+    report_.total.peak_bytes = report_.total.current_bytes;
+  }
+
+  void release_cached() {
+    const std::lock_guard lock(mutex_);
+    release_cached_locked();
+  }
+
+ private:
+  void* take_cached(int64_t block_bytes) {
+    const auto found = cached_.find(block_bytes);
+    if (found == cached_.end() || found->second.empty()) return nullptr;
+    void* block = found->second.back();
+    found->second.pop_back();
+    report_.cached_bytes -= block_bytes;
+    return block;
+  }
+
+  void* ask_system(int64_t block_bytes, int64_t bytes, MemoryCategory category) {
+    void* block = std::aligned_alloc(kAlignment, static_cast<size_t>(block_bytes));
+    if (block == nullptr) {
+      release_cached_locked();
+      block = std::aligned_alloc(kAlignment, static_cast<size_t>(block_bytes));
+    }
+    require<MemoryError>(block != nullptr,
+                         "out of memory: {} bytes asked for ({}), {} in use; lower train.micro_batch_size, "
+                         "model.seq_len or model.d_model, or set train.recompute = true",
+                         bytes, name(category), report_.total.current_bytes);
+    ++report_.system_allocations;
+    return block;
+  }
+
+  void account(MemoryCategory category, int64_t change) {
+    for (MemoryUse* use : {&report_.category[static_cast<size_t>(category)], &report_.total}) {
+      use->current_bytes += change;
+      use->peak_bytes = std::max(use->peak_bytes, use->current_bytes);
+    }
+  }
+
+  void release_cached_locked() {
+    for (auto& [bytes, blocks] : cached_) {
+      for (void* block : blocks) std::free(block);
+    }
+    cached_.clear();
+    report_.cached_bytes = 0;
+  }
+
+  std::mutex mutex_;
+  std::map<int64_t, std::vector<void*>> cached_;
+  MemoryReport report_;
+};
+
+// Never destroyed: tensors with static lifetime may outlive it otherwise.
+Pool& pool() {
+  static Pool* const instance = new Pool;
+  return *instance;
+}
+
+}  // namespace
+
+std::string_view name(MemoryCategory category) {
+  constexpr std::array<std::string_view, kMemoryCategories> kNames{"parameters", "gradients", "optimizer",
+                                                                   "activations", "workspace"};
+  return kNames[static_cast<size_t>(category)];
+}
+
+MemoryReport memory_report(Device) { return pool().report(); }
+void reset_memory_peaks(Device) { pool().reset_peaks(); }
+void release_cached_memory(Device) { pool().release_cached(); }
+void set_memory_poison(bool on) { poison = on; }
+
+Buffer::Buffer(int64_t bytes, Device device, MemoryCategory category)
+    : bytes_(bytes), device_(device), category_(category) {
+  require<MemoryError>(bytes >= 0, "a buffer of {} bytes", bytes);
+  if (bytes == 0) return;
+  data_ = pool().allocate(bytes, category);
+  if (poison) std::memset(data_, 0xFF, static_cast<size_t>(bytes));
+}
+
+Buffer::~Buffer() {
+  if (data_ != nullptr) pool().free(data_, bytes_, category_);
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      device_(other.device_),
+      category_(other.category_) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  if (this != &other) {
+    if (data_ != nullptr) pool().free(data_, bytes_, category_);
+    data_ = std::exchange(other.data_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+    device_ = other.device_;
+    category_ = other.category_;
+  }
+  return *this;
+}
+
+}  // namespace heed

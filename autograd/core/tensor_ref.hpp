@@ -1,0 +1,61 @@
+// What a kernel sees of a tensor: pointer, shape, dtype. Owns nothing.
+#pragma once
+
+#include "autograd/core/check.hpp"
+#include "autograd/core/device.hpp"
+#include "autograd/core/dtype.hpp"
+#include "autograd/core/shape.hpp"
+
+namespace heed {
+
+namespace detail {
+template <class T>
+void require_dtype(DType dtype) {
+  require<DTypeError>(dtype == dtype_of<T>(), "a {} tensor is read as {}", dtype, dtype_of<T>());
+}
+}  // namespace detail
+
+// An empty reference (no data) stands for an output that nobody needs.
+struct TensorRef {
+  void* data = nullptr;
+  Shape shape;
+  DType dtype = DType::f32;
+  Device device = Device::cpu;
+
+  explicit operator bool() const { return data != nullptr; }
+  // nullptr for an empty reference. Throws DTypeError where T is not the dtype.
+  template <class T>
+  T* as() const {
+    if (data != nullptr) detail::require_dtype<T>(dtype);
+    return static_cast<T*>(data);
+  }
+};
+
+struct ConstTensorRef {
+  const void* data = nullptr;
+  Shape shape;
+  DType dtype = DType::f32;
+  Device device = Device::cpu;
+
+  ConstTensorRef() = default;
+  ConstTensorRef(const void* data_, const Shape& shape_, DType dtype_, Device device_)
+      : data(data_), shape(shape_), dtype(dtype_), device(device_) {}
+  ConstTensorRef(const TensorRef& ref) : ConstTensorRef(ref.data, ref.shape, ref.dtype, ref.device) {}
+
+  explicit operator bool() const { return data != nullptr; }
+  template <class T>
+  const T* as() const {
+    if (data != nullptr) detail::require_dtype<T>(dtype);
+    return static_cast<const T*>(data);
+  }
+};
+
+// A gradient as a kernel writes it: overwritten, or added to what stands there. Empty: not needed.
+struct GradientSink {
+  TensorRef ref;
+  bool add = false;
+
+  explicit operator bool() const { return static_cast<bool>(ref); }
+};
+
+}  // namespace heed

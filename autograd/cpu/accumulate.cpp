@@ -1,0 +1,42 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "autograd/cpu/accumulate.cpp"
+#include <hwy/foreach_target.h>
+
+#include "autograd/cpu/accumulate.hpp"
+#include "autograd/cpu/parallel.hpp"
+#include "autograd/cpu/simd.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::cpu::HWY_NAMESPACE {
+
+template <class T>
+void add_typed(const TensorRef& sum, const ConstTensorRef& a, const ConstTensorRef& b, int64_t begin, int64_t end) {
+  const hn::ScalableTag<T> d;
+  const T* pa = a.as<T>() + begin;
+  const T* pb = b.as<T>() + begin;
+  T* ps = sum.as<T>() + begin;
+  for_each_vector(d, end - begin,
+                  [&](int64_t, auto load, auto store) HWY_ATTR { store(hn::Add(load(pa), load(pb)), ps); });
+}
+void add_range(const TensorRef& sum, const ConstTensorRef& a, const ConstTensorRef& b, int64_t begin, int64_t end) {
+  visit_floating(sum.dtype, [&](auto zero) { add_typed<decltype(zero)>(sum, a, b, begin, end); });
+}
+
+}  // namespace heed::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::cpu {
+
+HWY_EXPORT(add_range);
+
+void add(Context&, const TensorRef& sum, const ConstTensorRef& a, const ConstTensorRef& b) {
+  parallel_for(sum.shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(add_range)(sum, a, b, begin, end);
+  });
+}
+
+void accumulate(Context& context, const TensorRef& y, const ConstTensorRef& x) { add(context, y, y, x); }
+
+}  // namespace heed::cpu
+#endif

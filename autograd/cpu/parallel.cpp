@@ -1,0 +1,82 @@
+#include "autograd/cpu/parallel.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#if HEED_HAVE_OPENMP
+#include <omp.h>
+#else
+#include <thread>
+#include <vector>
+#endif
+
+namespace heed::cpu {
+namespace {
+
+#if HEED_HAVE_OPENMP
+int thread_limit() { return omp_get_max_threads(); }
+bool inside_parallel() { return omp_in_parallel() != 0; }
+
+void run_on_threads(int threads, FunctionRef<void(int)> body) {
+#pragma omp parallel num_threads(threads)
+  body(omp_get_thread_num());
+}
+#else
+std::atomic<int> limit = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+thread_local bool in_worker = false;
+
+int thread_limit() { return limit; }
+bool inside_parallel() { return in_worker; }
+
+void run_on_threads(int threads, FunctionRef<void(int)> body) {
+  const auto work = [&](int id) {
+    in_worker = true;
+    body(id);
+    in_worker = false;
+  };
+  std::vector<std::thread> workers;
+  for (int id = 1; id < threads; ++id) workers.emplace_back(work, id);
+  work(0);
+  for (std::thread& worker : workers) worker.join();
+}
+#endif
+
+}  // namespace
+
+int max_threads() { return thread_limit(); }
+
+void set_max_threads(int threads) {
+#if HEED_HAVE_OPENMP
+  omp_set_num_threads(threads);
+#else
+  limit = threads;
+#endif
+}
+
+void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
+  if (n <= 0) return;
+  const int64_t most = (n + std::max<int64_t>(grain, 1) - 1) / std::max<int64_t>(grain, 1);
+  const int threads = static_cast<int>(std::min<int64_t>(most, thread_limit()));
+  if (threads <= 1 || inside_parallel()) {
+    body(0, n);
+    return;
+  }
+  run_on_threads(threads, [&](int id) {
+    const int64_t begin = n * id / threads, end = n * (id + 1) / threads;
+    if (begin < end) body(begin, end);
+  });
+}
+
+void parallel_tasks(int64_t n, FunctionRef<void(int64_t)> body) {
+  const int threads = static_cast<int>(std::min<int64_t>(n, thread_limit()));
+  if (threads <= 1 || inside_parallel()) {
+    for (int64_t i = 0; i < n; ++i) body(i);
+    return;
+  }
+  std::atomic<int64_t> next = 0;
+  run_on_threads(threads, [&](int) {
+    for (int64_t i = next++; i < n; i = next++) body(i);
+  });
+}
+
+}  // namespace heed::cpu

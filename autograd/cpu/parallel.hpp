@@ -1,0 +1,43 @@
+// Threads of the CPU backend. OpenMP where it is built in (one pool with oneDNN), plain threads elsewhere.
+//
+// Kernels stay deterministic for any number of threads: what one index computes must not depend on which other
+// indices share its range.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace heed::cpu {
+
+// A non-owning reference to something callable, valid for the time of one call.
+template <class Signature>
+class FunctionRef;
+template <class R, class... Args>
+class FunctionRef<R(Args...)> {
+ public:
+  template <class F>
+  FunctionRef(F&& f)
+      : object_(const_cast<void*>(static_cast<const void*>(&f))), call_([](void* object, Args... args) -> R {
+          return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);
+        }) {}
+  R operator()(Args... args) const { return call_(object_, std::forward<Args>(args)...); }
+
+ private:
+  void* object_;
+  R (*call_)(void*, Args...);
+};
+
+int max_threads();
+void set_max_threads(int threads);
+
+// Calls body(begin, end) on disjoint ranges that cover [0, n), each at least `grain` long (but for the last).
+// Runs on the calling thread where n <= grain or inside another parallel_for. body must not throw.
+void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body);
+// Calls body(i) for each i of [0, n), handed out one by one: for tasks of uneven size.
+void parallel_tasks(int64_t n, FunctionRef<void(int64_t)> body);
+
+// Elements below which a simple elementwise loop is not worth waking another thread.
+inline constexpr int64_t kElementwiseGrain = 16384;
+
+}  // namespace heed::cpu

@@ -1,0 +1,48 @@
+// Gradients against central differences in f64.
+//
+// fn's result y is contracted with random weights w, L = sum of w * y (a plain sum would hide errors that cancel), and
+// dL/dx from backward() is compared with the five-point stencil
+//   (L(x-2h) - 8 L(x-h) + 8 L(x+h) - L(x+2h)) / 12h,  h = 1e-3 by default: error O(h^4).
+// Error of an element: |a - n| / max(|a|, |n|, 1e-4 max|g|), g the tensor's gradient; it passes up to 1e-6, or where
+// |a - n| is below what rounding of L alone makes of it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "autograd/tensor.hpp"
+
+namespace heed {
+
+struct GradcheckOptions {
+  double step = 1e-3;
+  double tolerance = 1e-6;
+  int64_t max_elements = 256;  // per tensor: larger ones are sampled
+  uint32_t seed = 1;
+};
+
+struct GradcheckTensor {
+  std::string name;
+  Tensor tensor;  // f64; perturbed in place and restored
+};
+
+struct GradcheckResult {
+  bool passed = true;
+  int64_t checked = 0;
+  // The worst element.
+  double error = 0;
+  std::string tensor;
+  int64_t element = 0;
+  double analytic = 0, numeric = 0;
+
+  std::string text() const;  // "weight[3]: analytic 1.01 numeric 1 error 0.0099"
+};
+
+// fn uses the tensors (as arguments or as leaves it holds) and must give the same values at each call: dropout masks
+// are a function of their RandomStream. A tensor fn does not use has gradient 0. Throws DTypeError for f32 tensors:
+// there rounding swamps the difference quotient.
+GradcheckResult gradcheck(const std::function<Tensor()>& fn, const std::vector<GradcheckTensor>& tensors,
+                          const GradcheckOptions& options = {});
+
+}  // namespace heed

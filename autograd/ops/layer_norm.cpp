@@ -1,0 +1,48 @@
+#include "autograd/ops/layer_norm.hpp"
+
+#include "autograd/core/dispatch.hpp"
+#include "autograd/tape.hpp"
+
+namespace heed {
+namespace {
+
+void check(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  require<DTypeError>(is_floating(x.dtype()), "layer_norm: x is {}, it must be f32 or f64", x.dtype());
+  require<ShapeError>(x.rank() >= 1 && x.shape().columns() > 0,
+                      "layer_norm: x has shape {}, it needs a last dimension of at least 1", x.shape());
+  for (const Tensor* parameter : {&weight, &bias}) {
+    if (parameter == &bias && !bias) continue;
+    require<ShapeError>(parameter->shape() == Shape{x.shape().columns()},
+                        "layer_norm: {} has shape {}, for x {} it must be ({})", parameter == &bias ? "bias" : "weight",
+                        parameter->shape(), x.shape(), x.shape().columns());
+    require<DTypeError>(parameter->dtype() == x.dtype(), "layer_norm: {} is {} but x is {}",
+                        parameter == &bias ? "bias" : "weight", parameter->dtype(), x.dtype());
+  }
+  require<ValueError>(eps > 0, "layer_norm: eps is {}, it must be above 0 (model.norm_eps)", eps);
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
+  check(x, weight, bias, eps);
+  Output y(x.shape(), x.dtype(), x.device());
+  const Tensor mean = empty({x.shape().rows()}, x.dtype(), x.device());
+  const Tensor rstd = empty({x.shape().rows()}, x.dtype(), x.device());
+  HEED_DISPATCH(
+      x.device(), layer_norm_forward,
+      {.y = y.ref(), .mean = mean.ref(), .rstd = rstd.ref(), .x = x, .weight = weight, .bias = bias, .eps = eps});
+  return record("layer_norm", std::move(y), {x, weight, bias},
+                [x, weight, mean, rstd](const Tensor& dy, Gradients& gradients) {
+                  HEED_DISPATCH(x.device(), layer_norm_backward,
+                                {.dx = gradients.sink(0),
+                                 .dweight = gradients.sink(1),
+                                 .dbias = gradients.sink(2),
+                                 .dy = dy,
+                                 .x = x,
+                                 .weight = weight,
+                                 .mean = mean,
+                                 .rstd = rstd});
+                });
+}
+
+}  // namespace heed

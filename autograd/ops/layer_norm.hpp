@@ -1,0 +1,30 @@
+// y = (x - mean) * rstd * weight + bias, statistics over the last dimension; rstd = 1 / sqrt(variance + eps).
+//   x (..., C) f32|f64    weight, bias (C) as x, bias optional    y (..., C)
+// The variance is the mean of (x - mean)^2 in a second pass, so a large mean costs no digits. Sums in the dtype of x.
+// Keeps x, weight, mean, rstd for backward. Throws ShapeError, DTypeError, ValueError (eps).
+// Ba, Kiros, Hinton 2016 (arXiv 1607.06450).
+#pragma once
+
+#include "autograd/core/context.hpp"
+#include "autograd/tensor.hpp"
+
+namespace heed {
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5);
+
+struct LayerNormForward {
+  TensorRef y = {}, mean = {}, rstd = {};  // mean, rstd (rows)
+  ConstTensorRef x = {}, weight = {}, bias = {};
+  double eps = 0;
+};
+struct LayerNormBackward {
+  GradientSink dx = {}, dweight = {}, dbias = {};
+  ConstTensorRef dy = {}, x = {}, weight = {}, mean = {}, rstd = {};
+};
+
+namespace cpu {
+void layer_norm_forward(Context& context, const LayerNormForward& p);
+void layer_norm_backward(Context& context, const LayerNormBackward& p);
+}  // namespace cpu
+
+}  // namespace heed

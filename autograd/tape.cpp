@@ -1,0 +1,249 @@
+#include "autograd/tape.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <unordered_set>
+
+#include "autograd/anomaly.hpp"
+#include "autograd/cpu/accumulate.hpp"
+#include "autograd/node.hpp"
+#include "autograd/tensor_impl.hpp"
+
+namespace heed {
+namespace {
+
+std::atomic<int64_t> node_count = 0;
+std::atomic<uint64_t> next_sequence = 0;
+thread_local bool grad_mode = true;
+
+}  // namespace
+
+GradModeGuard::GradModeGuard(bool on) : before_(grad_mode) { grad_mode = on; }
+GradModeGuard::~GradModeGuard() { grad_mode = before_; }
+bool grad_enabled() { return grad_mode; }
+int64_t live_nodes() { return node_count; }
+
+Node::Node(const char* name_, std::vector<Tensor> inputs_, Backward backward_)
+    : name(name_), sequence(next_sequence++), inputs(std::move(inputs_)), backward(std::move(backward_)) {
+  if (detect_anomaly()) scope = current_scope();
+  ++node_count;
+}
+
+Node::~Node() {
+  free();
+  --node_count;
+}
+
+void Node::free() {
+  freed = true;
+  // The tensors held here may be the last owners of the nodes below: those are put on one list and freed in a loop.
+  thread_local std::vector<Tensor>* graveyard = nullptr;
+  if (graveyard != nullptr) {
+    std::move(inputs.begin(), inputs.end(), std::back_inserter(*graveyard));
+    inputs.clear();
+    backward = nullptr;
+    return;
+  }
+  std::vector<Tensor> dying = std::move(inputs);
+  inputs.clear();
+  graveyard = &dying;
+  backward = nullptr;
+  while (!dying.empty()) {
+    const Tensor last = std::move(dying.back());
+    dying.pop_back();
+  }
+  graveyard = nullptr;
+}
+
+// Joins handles and nodes: the only code that sees the inside of both.
+class Tape {
+ public:
+  static Tensor attach(const char* name, Tensor result, std::vector<Tensor> inputs, Backward backward) {
+    result.impl_->node = std::make_shared<Node>(name, std::move(inputs), std::move(backward));
+    return result;
+  }
+  static Tensor take(Output&& output) { return std::move(output.tensor_); }
+  // Also for an empty handle: an optional input that was not given.
+  static std::shared_ptr<Node> node_of(const Tensor& tensor) { return tensor ? tensor.impl_->node : nullptr; }
+  static Tensor& gradient_slot(const Tensor& tensor) {
+    return tensor.impl_->node != nullptr ? tensor.impl_->node->grad : tensor.impl_->grad;
+  }
+};
+
+Tensor record(const char* name, Output output, std::vector<Tensor> inputs, Backward backward) {
+  Tensor result = Tape::take(std::move(output));
+  if (detect_anomaly()) require_finite(name, current_scope(), "result", result, inputs);
+  const bool wanted = grad_enabled() && std::any_of(inputs.begin(), inputs.end(),
+                                                    [](const Tensor& input) { return input.requires_grad(); });
+  if (!wanted) return result;
+  return Tape::attach(name, std::move(result), std::move(inputs), std::move(backward));
+}
+
+namespace {
+
+void add_into(Tensor& slot, const Tensor& gradient, bool in_place) {
+  Context& context = heed::context(slot.device());
+  if (in_place) {
+    cpu::accumulate(context, slot.ref(), gradient);
+  } else {
+    Tensor sum = empty(slot.shape(), slot.dtype(), slot.device());
+    cpu::add(context, sum.ref(), slot, gradient);
+    slot = std::move(sum);
+  }
+}
+
+// The gradients of one node's inputs during its backward.
+class NodeGradients final : public Gradients {
+ public:
+  explicit NodeGradients(const Node& node) : node_(node) {}
+
+  bool needed(size_t input) const override { return node_.inputs.at(input).requires_grad(); }
+
+  TensorRef fresh(size_t input) override {
+    if (!needed(input)) return {};
+    const Tensor& tensor = node_.inputs.at(input);
+    Tensor& slot = Tape::gradient_slot(tensor);
+    Tensor gradient = empty(tensor.shape(), tensor.dtype(), tensor.device());
+    written_.push_back(gradient);
+    if (!slot) {
+      slot = gradient;
+      opened_.push_back(&slot);
+    } else {
+      pending_.emplace_back(&slot, gradient);
+    }
+    return gradient.ref();
+  }
+
+  GradientSink sink(size_t input) override {
+    if (!needed(input)) return {};
+    const Tensor& tensor = node_.inputs.at(input);
+    Tensor& slot = Tape::gradient_slot(tensor);
+    const bool opened_here = std::find(opened_.begin(), opened_.end(), &slot) != opened_.end();
+    if (!slot || opened_here || !may_add_in_place(tensor, slot)) return {fresh(input), false};
+    opened_.push_back(&slot);
+    written_.push_back(slot.detach());
+    return {slot.ref(), true};
+  }
+
+  void pass(size_t input, const Tensor& gradient) override {
+    if (!needed(input)) return;
+    const Tensor& tensor = node_.inputs.at(input);
+    Tensor& slot = Tape::gradient_slot(tensor);
+    const bool is_leaf = Tape::node_of(tensor) == nullptr;
+    if (slot) {
+      pending_.emplace_back(&slot, gradient);
+    } else {
+      slot = is_leaf ? gradient.clone() : gradient;
+    }
+  }
+
+  void finish() {
+    if (detect_anomaly()) {
+      for (const Tensor& gradient : written_) {
+        require_finite(node_.name, node_.scope, "gradient", gradient, node_.inputs);
+      }
+    }
+    written_.clear();
+    for (auto& [slot, gradient] : pending_) add_into(*slot, gradient, is_leaf_slot(slot) || slot->unique());
+    pending_.clear();
+  }
+
+ private:
+  // A leaf's gradient is the place to add into, whoever looks at it; a gradient on its way may be shared by pass().
+  static bool may_add_in_place(const Tensor& tensor, const Tensor& slot) {
+    return Tape::node_of(tensor) == nullptr || slot.unique();
+  }
+  bool is_leaf_slot(const Tensor* slot) const {
+    return std::any_of(node_.inputs.begin(), node_.inputs.end(), [&](const Tensor& input) {
+      return input && &Tape::gradient_slot(input) == slot && Tape::node_of(input) == nullptr;
+    });
+  }
+
+  const Node& node_;
+  std::vector<Tensor*> opened_;  // slots that this node's kernel writes or adds into itself
+  std::vector<std::pair<Tensor*, Tensor>> pending_;
+  std::vector<Tensor> written_;  // for anomaly mode
+};
+
+std::vector<std::shared_ptr<Node>> nodes_in_reverse_order(const std::shared_ptr<Node>& root) {
+  std::vector<std::shared_ptr<Node>> nodes{root};
+  std::unordered_set<const Node*> seen{root.get()};
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const std::shared_ptr<Node> node = nodes[i];
+    require<GraphError>(!node->freed, "backward: the graph of '{}' was freed by an earlier backward", node->name);
+    for (const Tensor& input : node->inputs) {
+      const std::shared_ptr<Node> below = Tape::node_of(input);
+      if (below != nullptr && seen.insert(below.get()).second) nodes.push_back(below);
+    }
+  }
+  std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) { return a->sequence > b->sequence; });
+  return nodes;
+}
+
+void run_node(Node& node) {
+  const Tensor dy = std::move(node.grad);
+  node.grad = Tensor();
+  if (!dy) return;
+  NodeGradients gradients(node);
+  node.backward(dy, gradients);
+  gradients.finish();
+}
+
+}  // namespace
+
+void backward(const Tensor& loss) {
+  require<ShapeError>(loss && loss.numel() == 1, "backward() without a cotangent needs a scalar");
+  backward(loss, full(loss.shape(), loss.dtype(), 1.0));
+}
+
+void backward(const Tensor& result, const Tensor& dresult) {
+  require<GraphError>(result.requires_grad(), "backward: nothing below the result requires a gradient");
+  require<ShapeError>(dresult.shape() == result.shape(), "backward: a gradient of shape {} for a result of shape {}",
+                      dresult.shape(), result.shape());
+  require<DTypeError>(dresult.dtype() == result.dtype(), "backward: a {} gradient for a {} result", dresult.dtype(),
+                      result.dtype());
+  const std::shared_ptr<Node> root = Tape::node_of(result);
+  Tensor& slot = Tape::gradient_slot(result);
+  if (root == nullptr) {
+    slot ? add_into(slot, dresult, true) : void(slot = dresult.clone());
+    return;
+  }
+  const NoGradGuard no_grad;
+  std::vector<std::shared_ptr<Node>> nodes = nodes_in_reverse_order(root);
+  slot = dresult;
+  for (std::shared_ptr<Node>& node : nodes) {
+    run_node(*node);
+    node->free();
+    node.reset();
+  }
+}
+
+Tensor recompute(const Recomputed& fn, const std::vector<Tensor>& inputs) {
+  if (!grad_enabled()) return fn(inputs);
+  std::vector<Tensor> values;
+  for (const Tensor& input : inputs) values.push_back(input.detach());
+  Tensor result;
+  {
+    const NoGradGuard no_grad;
+    result = fn(values).detach();
+  }
+  // Recorded even where no input wants a gradient: parameters inside fn may.
+  return Tape::attach("recompute", std::move(result), inputs, [fn, values](const Tensor& dy, Gradients& gradients) {
+    std::vector<Tensor> leaves;
+    for (size_t i = 0; i < values.size(); ++i) {
+      leaves.push_back(values[i].detach());
+      if (gradients.needed(i)) leaves.back().set_requires_grad(true);
+    }
+    Tensor again;
+    {
+      const GradModeGuard record_again(true);
+      again = fn(leaves);
+    }
+    if (again.requires_grad()) backward(again, dy);
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      if (leaves[i].grad()) gradients.pass(i, leaves[i].grad());
+    }
+  });
+}
+
+}  // namespace heed

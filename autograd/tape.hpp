@@ -1,0 +1,82 @@
+// The tape: which operation made a tensor, and the walk back that fills the gradients.
+//
+// An operation computes its result into an Output and calls record(). backward() walks the recorded operations in
+// reverse order of creation, hands each one the gradient of its result, and frees it. Only this file decides whether a
+// gradient is needed, written fresh, or added to one that is there.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "autograd/tensor.hpp"
+
+namespace heed {
+
+// The gradients of an operation's inputs, as its backward sees them; inputs are counted as given to record().
+class Gradients {
+ public:
+  virtual ~Gradients() = default;
+  virtual bool needed(size_t input) const = 0;
+  // Memory for the whole gradient, which the kernel overwrites. Empty where the gradient is not needed.
+  virtual TensorRef fresh(size_t input) = 0;
+  // For kernels that can add: the gradient that is there already (add = true), or a fresh one.
+  virtual GradientSink sink(size_t input) = 0;
+  // The gradient is this very tensor (of the input's shape), as with the gradient of an addition.
+  virtual void pass(size_t input, const Tensor& gradient) = 0;
+};
+
+// dy is the gradient of the operation's result. Must not capture the result's own handle (Output::saved() is fine).
+using Backward = std::function<void(const Tensor& dy, Gradients& gradients)>;
+
+// Makes the output a Tensor and, where an input wants a gradient, remembers how to compute it.
+Tensor record(const char* name, Output output, std::vector<Tensor> inputs, Backward backward);
+
+// Gradients of a scalar with respect to all leaves below it; they are *added* to what the leaves hold. Frees the
+// graph: a second call on it throws GraphError.
+void backward(const Tensor& loss);
+// The same with a given gradient of the result ("cotangent"), of its shape.
+void backward(const Tensor& result, const Tensor& dresult);
+
+// Runs fn(inputs) without keeping what its operations would keep, and again during backward. Same values, same random
+// numbers, same gradients bit for bit, less memory. fn may use leaves that are not among the inputs (parameters).
+using Recomputed = std::function<Tensor(const std::vector<Tensor>& inputs)>;
+Tensor recompute(const Recomputed& fn, const std::vector<Tensor>& inputs);
+
+// While it lives (on this thread), operations are recorded or not.
+class GradModeGuard {
+ public:
+  explicit GradModeGuard(bool on);
+  ~GradModeGuard();
+  GradModeGuard(const GradModeGuard&) = delete;
+  GradModeGuard& operator=(const GradModeGuard&) = delete;
+
+ private:
+  bool before_;
+};
+struct NoGradGuard : GradModeGuard {
+  NoGradGuard() : GradModeGuard(false) {}
+};
+bool grad_enabled();
+
+// Recorded operations that are still alive: 0 after an update.
+int64_t live_nodes();
+
+// Anomaly mode: the first operation whose result or gradient holds a NaN or Inf throws DivergedError with its name, its
+// place (NameScope) and statistics of its inputs. Slow: one more pass over every tensor.
+void set_detect_anomaly(bool on);
+bool detect_anomaly();
+
+// Names the part of a model in anomaly reports: "blocks.2.attention".
+class NameScope {
+ public:
+  explicit NameScope(const std::string& name);
+  ~NameScope();
+  NameScope(const NameScope&) = delete;
+  NameScope& operator=(const NameScope&) = delete;
+
+ private:
+  size_t length_before_;
+};
+
+}  // namespace heed

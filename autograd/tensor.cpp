@@ -1,0 +1,130 @@
+#include "autograd/tensor.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "autograd/tensor_impl.hpp"
+
+namespace heed {
+
+const Shape& Tensor::shape() const {
+  require<GraphError>(impl_ != nullptr, "an empty tensor handle is used");
+  return impl_->shape;
+}
+DType Tensor::dtype() const {
+  require<GraphError>(impl_ != nullptr, "an empty tensor handle is used");
+  return impl_->dtype;
+}
+Device Tensor::device() const {
+  require<GraphError>(impl_ != nullptr, "an empty tensor handle is used");
+  return impl_->storage->device();
+}
+
+TensorRef Tensor::ref() const {
+  if (impl_ == nullptr) return {};
+  char* base = static_cast<char*>(impl_->storage->data());
+  return {base + impl_->offset_bytes, impl_->shape, impl_->dtype, impl_->storage->device()};
+}
+
+double Tensor::item() const {
+  require<ShapeError>(numel() == 1, "item() of a tensor of shape {}, it must have one element", shape());
+  return visit_floating(dtype(), [&](auto zero) { return static_cast<double>(*data<decltype(zero)>()); });
+}
+
+std::vector<double> Tensor::values() const {
+  std::vector<double> result(static_cast<size_t>(numel()));
+  if (dtype() == DType::i32) {
+    std::copy_n(data<int32_t>(), numel(), result.begin());
+  } else {
+    visit_floating(dtype(), [&](auto zero) { std::copy_n(data<decltype(zero)>(), numel(), result.begin()); });
+  }
+  return result;
+}
+
+bool Tensor::requires_grad() const { return impl_ != nullptr && (impl_->is_leaf_with_grad || impl_->node != nullptr); }
+
+const Tensor& Tensor::set_requires_grad(bool on) const {
+  require<GraphError>(impl_ != nullptr && impl_->node == nullptr, "set_requires_grad() is for leaves only");
+  require<DTypeError>(!on || is_floating(dtype()), "a {} tensor has no gradient", dtype());
+  impl_->is_leaf_with_grad = on;
+  return *this;
+}
+
+Tensor Tensor::grad() const { return impl_ == nullptr ? Tensor() : impl_->grad; }
+
+void Tensor::set_grad(Tensor grad) const {
+  require<GraphError>(impl_ != nullptr && impl_->node == nullptr, "set_grad() is for leaves only");
+  if (grad) {
+    require<ShapeError>(grad.shape() == shape(), "a gradient of shape {} for a tensor of shape {}", grad.shape(),
+                        shape());
+    require<DTypeError>(grad.dtype() == dtype(), "a {} gradient for a {} tensor", grad.dtype(), dtype());
+  }
+  impl_->grad = std::move(grad);
+}
+
+Tensor Tensor::detach() const { return slice(0, shape()); }
+
+Tensor Tensor::clone() const {
+  Tensor result = empty(shape(), dtype(), device());
+  if (numel() > 0) std::memcpy(result.ref().data, ref().data, static_cast<size_t>(numel() * size_bytes(dtype())));
+  return result;
+}
+
+Tensor Tensor::slice(int64_t offset, const Shape& part) const {
+  require<ShapeError>(offset >= 0 && offset + part.numel() <= numel(),
+                      "a slice of shape {} from element {} of a tensor of shape {}", part, offset, shape());
+  auto impl = std::make_shared<Impl>();
+  impl->storage = impl_->storage;
+  impl->offset_bytes = impl_->offset_bytes + offset * size_bytes(dtype());
+  impl->shape = part;
+  impl->dtype = dtype();
+  return Tensor(std::move(impl));
+}
+
+bool Tensor::unique() const { return impl_.use_count() == 1 && impl_->storage.use_count() == 1; }
+
+Tensor empty(const Shape& shape, DType dtype, Device device, MemoryCategory category) {
+  auto impl = std::make_shared<Tensor::Impl>();
+  impl->storage = std::make_shared<Buffer>(checked_multiply(shape.numel(), size_bytes(dtype)), device, category);
+  impl->shape = shape;
+  impl->dtype = dtype;
+  return Tensor(std::move(impl));
+}
+
+void fill_zero(const TensorRef& tensor) {
+  if (tensor.shape.numel() > 0) {
+    std::memset(tensor.data, 0, static_cast<size_t>(tensor.shape.numel() * size_bytes(tensor.dtype)));
+  }
+}
+
+Tensor zeros(const Shape& shape, DType dtype, Device device, MemoryCategory category) {
+  Tensor result = empty(shape, dtype, device, category);
+  fill_zero(result.ref());
+  return result;
+}
+
+Tensor full(const Shape& shape, DType dtype, double value) {
+  return from_values(shape, dtype, std::vector<double>(static_cast<size_t>(shape.numel()), value));
+}
+
+Tensor from_values(const Shape& shape, DType dtype, const std::vector<double>& values) {
+  require<ShapeError>(static_cast<int64_t>(values.size()) == shape.numel(), "{} values for a tensor of shape {}",
+                      values.size(), shape);
+  require<DTypeError>(is_floating(dtype), "from_values() makes floating tensors, not {}", dtype);
+  Tensor result = empty(shape, dtype);
+  visit_floating(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    std::transform(values.begin(), values.end(), result.data<T>(), [](double v) { return static_cast<T>(v); });
+  });
+  return result;
+}
+
+Tensor from_tokens(const Shape& shape, const std::vector<int32_t>& tokens) {
+  require<ShapeError>(static_cast<int64_t>(tokens.size()) == shape.numel(), "{} tokens for a tensor of shape {}",
+                      tokens.size(), shape);
+  Tensor result = empty(shape, DType::i32);
+  std::copy(tokens.begin(), tokens.end(), result.data<int32_t>());
+  return result;
+}
+
+}  // namespace heed

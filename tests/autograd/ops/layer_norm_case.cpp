@@ -1,0 +1,74 @@
+#include "autograd/ops/layer_norm.hpp"
+
+#include "autograd/op_case.hpp"
+
+using namespace heed;
+
+namespace {
+
+constexpr double kEps = 1e-5;
+
+template <class S>
+std::vector<S> reference(const ReferenceInputs<S>& in) {
+  using std::sqrt;
+  const int64_t rows = in[0].shape.rows(), columns = in[0].shape.columns();
+  std::vector<S> y;
+  for (int64_t row = 0; row < rows; ++row) {
+    const S* x = &in[0].values[static_cast<size_t>(row * columns)];
+    S sum = 0, squares = 0;
+    for (int64_t j = 0; j < columns; ++j) sum += x[j];
+    const S mean = sum / S(columns);
+    for (int64_t j = 0; j < columns; ++j) squares += (x[j] - mean) * (x[j] - mean);
+    const S rstd = S(1) / sqrt(squares / S(columns) + S(kEps));
+    for (int64_t j = 0; j < columns; ++j) {
+      const S scaled = (x[j] - mean) * rstd * in[1][j];
+      y.push_back(in.size() > 2 ? scaled + in[2][j] : scaled);
+    }
+  }
+  return y;
+}
+
+}  // namespace
+
+OP_CASE(layer_norm) {
+  for (const Shape& shape : {Shape{4}, Shape{3, 3}, Shape{2, 3, 65}, Shape{70, 33}, Shape{5, 128}}) {
+    const Shape columns{shape.columns()};
+    op.sample({.label = shape.text(),
+               .inputs = {normal("x", shape, 0.5, 2), normal("weight", columns, 1, 0.3), normal("bias", columns)},
+               .run = [](const Tensors& in) { return layer_norm(in[0], in[1], in[2], kEps); },
+               .reference = plain([](const auto& in) { return reference(in); })});
+  }
+  op.sample({.label = "without bias",
+             .inputs = {normal("x", {6, 17}), normal("weight", {17}, 1, 0.3)},
+             .run = [](const Tensors& in) { return layer_norm(in[0], in[1], Tensor(), kEps); },
+             .reference = plain([](const auto& in) { return reference(in); })});
+
+  const auto make = [](const Shape& shape, DType dtype = DType::f32) { return full(shape, dtype, 1.0); };
+  op.error<ShapeError>(
+      "weight of another width",
+      [=] {
+        layer_norm(make({2, 8}), make({7}), Tensor());
+      },
+      "(7)");
+  op.error<ShapeError>(
+      "a scalar", [=] { layer_norm(make({}), make({1}), Tensor()); }, "layer_norm: x has shape ()");
+  op.error<DTypeError>(
+      "mixed dtypes",
+      [=] {
+        layer_norm(make({2, 8}), make({8}, DType::f64), Tensor());
+      },
+      "f64");
+  op.error<ValueError>(
+      "eps of 0",
+      [=] {
+        layer_norm(make({2, 8}), make({8}), Tensor(), 0.0);
+      },
+      "norm_eps");
+
+  constexpr int64_t kRows = 768, kColumns = 128;
+  op.bench({.label = "768 x 128",
+            .inputs = {normal("x", {kRows, kColumns}), normal("weight", {kColumns}), normal("bias", {kColumns})},
+            .run = [](const Tensors& in) { return layer_norm(in[0], in[1], in[2]); },
+            .flops = 8.0 * kRows * kColumns,
+            .bytes = 2.0 * kRows * kColumns * sizeof(float)});
+}
