@@ -1,6 +1,7 @@
 // The shape of a GPT. Names and defaults are those of the [model] table of a config file.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace heed::nn {
@@ -31,6 +32,8 @@ struct GptConfig {
   int64_t head_size() const { return d_model / num_heads; }
   int64_t kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
   int64_t feed_forward_size() const { return d_ff == 0 ? 4 * d_model : d_ff; }
+  // Initial std of the projections back into the residual stream: the sum over 2L of them keeps its variance (GPT-2).
+  double residual_init_std() const { return init_std / std::sqrt(2.0 * static_cast<double>(num_layers)); }
 };
 
 }  // namespace heed::nn

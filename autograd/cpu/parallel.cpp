@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "autograd/core/check.hpp"
+
 #if HEED_HAVE_OPENMP
 #include <omp.h>
 #else
@@ -18,8 +20,9 @@ int thread_limit() { return omp_get_max_threads(); }
 bool inside_parallel() { return omp_in_parallel() != 0; }
 
 void run_on_threads(int threads, FunctionRef<void(int)> body) {
+  // OpenMP may give fewer threads than asked for (OMP_THREAD_LIMIT, OMP_DYNAMIC): every id must still be run.
 #pragma omp parallel num_threads(threads)
-  body(omp_get_thread_num());
+  for (int id = omp_get_thread_num(); id < threads; id += omp_get_num_threads()) body(id);
 }
 #else
 std::atomic<int> limit = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -46,6 +49,7 @@ void run_on_threads(int threads, FunctionRef<void(int)> body) {
 int max_threads() { return thread_limit(); }
 
 void set_max_threads(int threads) {
+  require<ValueError>(threads >= 1, "{} threads, there must be at least 1", threads);
 #if HEED_HAVE_OPENMP
   omp_set_num_threads(threads);
 #else
@@ -55,7 +59,7 @@ void set_max_threads(int threads) {
 
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
   if (n <= 0) return;
-  const int64_t most = (n + std::max<int64_t>(grain, 1) - 1) / std::max<int64_t>(grain, 1);
+  const int64_t most = n / std::max<int64_t>(grain, 1);
   const int threads = static_cast<int>(std::min<int64_t>(most, thread_limit()));
   if (threads <= 1 || inside_parallel()) {
     body(0, n);

@@ -29,10 +29,11 @@ class FunctionRef<R(Args...)> {
 };
 
 int max_threads();
+// Throws ValueError below 1.
 void set_max_threads(int threads);
 
-// Calls body(begin, end) on disjoint ranges that cover [0, n), each at least `grain` long (but for the last).
-// Runs on the calling thread where n <= grain or inside another parallel_for. body must not throw.
+// Calls body(begin, end) on disjoint ranges that cover [0, n), each at least `grain` long where there are several.
+// Runs on the calling thread where n < 2 * grain or inside another parallel_for. body must not throw.
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body);
 // Calls body(i) for each i of [0, n), handed out one by one: for tasks of uneven size.
 void parallel_tasks(int64_t n, FunctionRef<void(int64_t)> body);

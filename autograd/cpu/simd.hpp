@@ -1,6 +1,7 @@
 // Vector helpers for kernels compiled once per instruction set (Highway's dynamic dispatch).
 //
-// Highway's own math loses NaN and Inf (Exp(NaN) = 0, Log(NaN) = 89), so kernels take Exp, Log and Max from here only.
+// Highway's own math loses NaN and Inf (Exp(NaN) = 0, Log(NaN) = 89), so kernels take Exp, Max, Min and what is made of
+// them from here only.
 // A kernel file sets HWY_TARGET_INCLUDE to itself, includes hwy/foreach_target.h, then this header.
 #if defined(HEED_AUTOGRAD_CPU_SIMD_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_CPU_SIMD_HPP
@@ -79,6 +80,20 @@ template <class V>
 HWY_INLINE V Max(V a, V b) {
   const V larger = hn::IfThenElse(hn::Gt(a, b), a, b);
   return hn::IfThenElse(hn::IsNaN(a), a, larger);
+}
+
+// The smaller one; NaN where either is NaN.
+template <class V>
+HWY_INLINE V Min(V a, V b) {
+  const V smaller = hn::IfThenElse(hn::Lt(a, b), a, b);
+  return hn::IfThenElse(hn::IsNaN(a), a, smaller);
+}
+
+// 1 / (1 + e^-x): 0 at -Inf, 1 at Inf, NaN stays.
+template <class D, class V = Vec<D>>
+HWY_INLINE V Sigmoid(D d, V x) {
+  const V one = hn::Set(d, hn::TFromD<D>(1));
+  return hn::Div(one, hn::Add(one, Exp(d, hn::Neg(x))));
 }
 
 // Sum over [0, n) of value(load), four partial sums to hide the latency of the addition.

@@ -1,0 +1,43 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "autograd/cpu/build_info.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "autograd/cpu/build_info.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::cpu::HWY_NAMESPACE {
+const char* target_name() { return hwy::TargetName(HWY_TARGET); }
+}  // namespace heed::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#if HEED_HAVE_ONEDNN
+#include <dnnl.hpp>
+#endif
+
+namespace heed::cpu {
+
+HWY_EXPORT(target_name);
+
+std::string instruction_set() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
+
+std::string gemm_library() {
+#if HEED_HAVE_ONEDNN
+  const dnnl_version_t* v = dnnl_version();
+  return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
+#else
+  return "plain loops";
+#endif
+}
+
+std::string thread_library() {
+#if HEED_HAVE_OPENMP
+  return "OpenMP";
+#else
+  return "std::thread";
+#endif
+}
+
+}  // namespace heed::cpu
+#endif

@@ -1,0 +1,24 @@
+// Causal self-attention: one projection to queries, keys and values, the fused attention, one projection back.
+//   x (B, T, C) -> (B, T, C)    qkv weight ((H + 2 Hkv) D, C), projection weight (C, H D), D = C / H
+// MHA (Hkv = H), GQA (1 < Hkv < H) and MQA (Hkv = 1) differ in the number of kv heads only: Ainslie et al. 2023
+// (arXiv 2305.13245).
+#pragma once
+
+#include "nn/forward_context.hpp"
+#include "nn/gpt_config.hpp"
+#include "nn/linear.hpp"
+
+namespace heed::nn {
+
+class Attention {
+ public:
+  Attention(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer);
+  Tensor operator()(const Tensor& x, const ForwardContext& context) const;
+
+ private:
+  Linear qkv_, projection_;
+  int64_t num_heads_, num_kv_heads_, layer_;
+  double dropout_;
+};
+
+}  // namespace heed::nn

@@ -1,0 +1,24 @@
+// What one forward pass needs besides its tokens: whether dropout acts, and which random numbers it takes.
+#pragma once
+
+#include "autograd/core/philox.hpp"
+
+namespace heed::nn {
+
+// Where dropout acts: with the layer's number this is the site of the random numbers, whatever the order of calls.
+enum class DropoutPlace : uint32_t { embedding = 0, attention = 1, attention_residual = 2, feed_forward_residual = 3 };
+
+struct ForwardContext {
+  bool training = false;
+  uint32_t seed = 0;      // train.seed
+  uint64_t update = 0;    // number of the update
+  int64_t first_row = 0;  // row of the global batch that this batch starts with
+
+  RandomStream random(int64_t layer, DropoutPlace place) const {
+    return {.seed = seed,
+            .site = random_site(RandomDomain::dropout, static_cast<uint32_t>(layer), static_cast<uint32_t>(place)),
+            .update = update};
+  }
+};
+
+}  // namespace heed::nn

@@ -1,0 +1,92 @@
+#include "nn/gpt.hpp"
+
+#include <cmath>
+
+#include "autograd/ops/cross_entropy.hpp"
+#include "autograd/ops/dropout.hpp"
+#include "autograd/ops/embedding.hpp"
+#include "autograd/tape.hpp"
+
+namespace heed::nn {
+namespace {
+
+void check(const GptConfig& c) {
+  require<ConfigError>(c.vocab_size >= 1 && c.num_layers >= 1 && c.d_model >= 1 && c.seq_len >= 1,
+                       "a model needs at least 1 of each: vocab_size {}, num_layers {}, d_model {}, seq_len {}",
+                       c.vocab_size, c.num_layers, c.d_model, c.seq_len);
+  require<ConfigError>(c.num_heads >= 1 && c.d_model % c.num_heads == 0,
+                       "model.d_model = {} is not a multiple of model.num_heads = {}", c.d_model, c.num_heads);
+  require<ConfigError>(c.kv_heads() >= 1 && c.num_heads % c.kv_heads() == 0,
+                       "model.num_heads = {} is not a multiple of model.num_kv_heads = {}", c.num_heads, c.kv_heads());
+}
+
+}  // namespace
+
+Tensor sinusoidal_positions(int64_t seq_len, int64_t width, DType dtype) {
+  std::vector<double> values;
+  for (int64_t t = 0; t < seq_len; ++t) {
+    for (int64_t j = 0; j < width; ++j) {
+      const double exponent = static_cast<double>(j - j % 2) / static_cast<double>(width);
+      const double angle = static_cast<double>(t) / std::pow(10000.0, exponent);
+      values.push_back(j % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  }
+  return from_values({seq_len, width}, dtype, values);
+}
+
+Gpt::Gpt(const GptConfig& config, DType dtype) : config_(config), store_(dtype) {
+  check(config);
+  const Init init{.std = config.init_std};
+  token_embedding_ = store_.declare("token_embedding.weight", {config.vocab_size, config.d_model}, init);
+  if (config.position == Position::learned) {
+    position_embedding_ = store_.declare("position_embedding.weight", {config.seq_len, config.d_model}, init);
+  } else if (config.position == Position::sinusoidal) {
+    sinusoids_ = sinusoidal_positions(config.seq_len, config.d_model, dtype);
+  }
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    blocks_.emplace_back(store_, fmt::format("blocks.{}", layer), config, layer);
+  }
+  if (config.norm_position == NormPosition::pre) {
+    last_norm_ = std::make_unique<LayerNorm>(store_, "last_norm", config.d_model, config.bias, config.norm_eps);
+  }
+  if (!config.tie_embeddings) head_ = store_.declare("head.weight", {config.vocab_size, config.d_model}, init);
+  store_.build(config.seed);
+}
+
+Tensor Gpt::embed(const Tensor& tokens, const ForwardContext& context) const {
+  const NameScope scope("embedding");
+  Tensor x = embedding(token_embedding_.tensor(), tokens);
+  if (config_.position == Position::learned) x = add_positions(x, position_embedding_.tensor());
+  if (config_.position == Position::sinusoidal) x = add_positions(x, sinusoids_);
+  return dropout(x, context.training ? config_.dropout : 0.0, context.random(0, DropoutPlace::embedding),
+                 context.first_row * tokens.shape()[1]);
+}
+
+Tensor Gpt::logits(const Tensor& tokens, const ForwardContext& context) const {
+  require<ShapeError>(tokens.rank() == 2 && tokens.shape()[1] <= config_.seq_len,
+                      "tokens have shape {}, they must be (batch, at most {}) (model.seq_len)", tokens.shape(),
+                      config_.seq_len);
+  Tensor x = embed(tokens, context);
+  for (const Block& block : blocks_) {
+    // The context by value: the closure lives until backward.
+    x = recompute_ ? recompute([&block, context](const std::vector<Tensor>& in) { return block(in[0], context); }, {x})
+                   : block(x, context);
+  }
+  const NameScope scope("head");
+  if (last_norm_ != nullptr) x = (*last_norm_)(x);
+  return linear(x, config_.tie_embeddings ? token_embedding_.tensor() : head_.tensor(), Tensor());
+}
+
+Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context, double denominator) const {
+  return cross_entropy(logits(tokens, context), targets, {.denominator = denominator});
+}
+
+int64_t Gpt::gemm_weights() const {
+  int64_t weights = config_.vocab_size * config_.d_model;  // the head
+  for (const ParameterStore::Entry& entry : store_.entries()) {
+    if (entry.shape.rank() == 2 && entry.name.starts_with("blocks.")) weights += entry.shape.numel();
+  }
+  return weights;
+}
+
+}  // namespace heed::nn

@@ -1,0 +1,27 @@
+// y = x weight^T + bias; weight (outputs, inputs) normal with the given std, bias 0 or none.
+#pragma once
+
+#include "autograd/ops/linear.hpp"
+#include "nn/parameter_store.hpp"
+
+namespace heed::nn {
+
+struct LinearShape {
+  int64_t inputs = 0, outputs = 0;
+  bool bias = true;
+  double init_std = 0.02;
+};
+
+class Linear {
+ public:
+  Linear(ParameterStore& store, const std::string& name, const LinearShape& shape)
+      : weight_(store.declare(name + ".weight", {shape.outputs, shape.inputs}, {.std = shape.init_std})) {
+    if (shape.bias) bias_ = store.declare(name + ".bias", {shape.outputs}, {});
+  }
+  Tensor operator()(const Tensor& x) const { return linear(x, weight_.tensor(), bias_.tensor()); }
+
+ private:
+  Parameter weight_, bias_;
+};
+
+}  // namespace heed::nn

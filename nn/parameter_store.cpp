@@ -1,0 +1,85 @@
+#include "nn/parameter_store.hpp"
+
+#include <algorithm>
+
+#include "autograd/core/philox.hpp"
+
+namespace heed::nn {
+namespace {
+
+constexpr int64_t kAlignment = 16;
+
+uint32_t site_of(const std::string& name) {
+  uint32_t hash = 2166136261u;  // FNV-1a
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return random_site(RandomDomain::init) | (hash & 0x0FFFFFFFu);
+}
+
+template <class T>
+void draw(const ParameterStore::Entry& entry, uint32_t seed) {
+  T* values = entry.tensor.data<T>();
+  const RandomStream stream{.seed = seed, .site = site_of(entry.name), .update = 0};
+  for (int64_t i = 0; i < entry.shape.numel(); ++i) {
+    values[i] = static_cast<T>(entry.init.std == 0 ? entry.init.constant
+                                                   : entry.init.std * stream.normal(static_cast<uint64_t>(i)));
+  }
+}
+
+}  // namespace
+
+const Tensor& Parameter::tensor() const {
+  static const Tensor none;
+  return store_ == nullptr ? none : store_->entries()[index_].tensor;
+}
+
+Parameter ParameterStore::declare(const std::string& name, const Shape& shape, Init init) {
+  require<GraphError>(groups_.empty(), "parameter '{}' is declared after build()", name);
+  for (const Entry& entry : entries_) {
+    require<GraphError>(entry.name != name, "parameter '{}' is declared twice", name);
+  }
+  entries_.push_back({.name = name, .shape = shape, .init = init, .group = shape.rank() >= 2 ? 0 : 1, .tensor = {}});
+  return {this, entries_.size() - 1};
+}
+
+void ParameterStore::build(uint32_t seed) {
+  require<GraphError>(groups_.empty(), "build() is called twice");
+  groups_.resize(2);
+  std::array<int64_t, 2> elements{};
+  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
+    const auto group = static_cast<size_t>(entry->group);
+    entry->offset = elements[group];
+    elements[group] += round_up(entry->shape.numel(), kAlignment);
+    ++groups_[group].tensors;
+    groups_[group].parameters += entry->shape.numel();
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    groups_[g].decay = g == 0;
+    groups_[g].weights = zeros({elements[g]}, dtype_, Device::cpu, MemoryCategory::parameters);
+    groups_[g].gradients = zeros({elements[g]}, dtype_, Device::cpu, MemoryCategory::gradients);
+  }
+  for (Entry& entry : entries_) {
+    const ParameterGroup& group = groups_[static_cast<size_t>(entry.group)];
+    entry.tensor = group.weights.slice(entry.offset, entry.shape);
+    entry.tensor.set_requires_grad(true);
+    entry.tensor.set_grad(group.gradients.slice(entry.offset, entry.shape));
+    visit_floating(dtype_, [&](auto zero) { draw<decltype(zero)>(entry, seed); });
+  }
+}
+
+const ParameterStore::Entry& ParameterStore::entry(const std::string& name) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });
+  require<GraphError>(found != entries_.end(), "there is no parameter '{}'", name);
+  return *found;
+}
+
+int64_t ParameterStore::parameters() const {
+  int64_t sum = 0;
+  for (const Entry& entry : entries_) sum += entry.shape.numel();
+  return sum;
+}
+
+void ParameterStore::zero_gradients() const {
+  for (const ParameterGroup& group : groups_) fill_zero(group.gradients.ref());
+}
+
+}  // namespace heed::nn

@@ -1,0 +1,77 @@
+// All parameters of a model in a few flat buffers.
+//
+// Modules declare parameters by name, shape and initial values; build() then lays them out and draws them. Group 0
+// holds those of two and more dimensions (weight decay applies), group 1 the rest (norm gains, biases). Within a group
+// the order is the reverse of declaration, so gradients become final from the front while backward runs. Each
+// parameter starts at a multiple of 16 elements; the gaps hold zeros. A tied weight is one entry, used twice.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "autograd/tensor.hpp"
+
+namespace heed::nn {
+
+// Initial values: normal with mean 0, or a constant where std is 0.
+struct Init {
+  double std = 0;
+  double constant = 0;
+};
+
+class ParameterStore;
+
+// A parameter as a module holds it; usable as a Tensor once the store is built.
+class Parameter {
+ public:
+  Parameter() = default;
+  Parameter(const ParameterStore* store, size_t index) : store_(store), index_(index) {}
+  explicit operator bool() const { return store_ != nullptr; }
+  const Tensor& tensor() const;  // an empty tensor for a parameter that was never declared (no bias)
+
+ private:
+  const ParameterStore* store_ = nullptr;
+  size_t index_ = 0;
+};
+
+// One flat span: what the optimizer, the norm and the all-reduce work on.
+struct ParameterGroup {
+  Tensor weights, gradients;  // (elements) with the gaps
+  bool decay = false;
+  int64_t tensors = 0, parameters = 0;  // without the gaps
+};
+
+class ParameterStore {
+ public:
+  struct Entry {
+    std::string name;
+    Shape shape;
+    Init init;
+    int group = 0;
+    int64_t offset = 0;  // in the group's span
+    Tensor tensor;       // leaf: a slice of the group's weights, its gradient a slice of the gradients
+  };
+
+  explicit ParameterStore(DType dtype) : dtype_(dtype) {}
+  ParameterStore(const ParameterStore&) = delete;
+  ParameterStore& operator=(const ParameterStore&) = delete;
+
+  // Before build(). Throws GraphError for a name declared twice.
+  Parameter declare(const std::string& name, const Shape& shape, Init init);
+  // Allocates and draws all parameters; the values depend on seed and name only, not on the order.
+  void build(uint32_t seed);
+
+  DType dtype() const { return dtype_; }
+  const std::vector<Entry>& entries() const { return entries_; }
+  const Entry& entry(const std::string& name) const;  // throws GraphError
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
+  int64_t parameters() const;
+  void zero_gradients() const;
+
+ private:
+  DType dtype_;
+  std::vector<Entry> entries_;
+  std::vector<ParameterGroup> groups_;
+};
+
+}  // namespace heed::nn

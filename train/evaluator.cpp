@@ -1,0 +1,54 @@
+#include "train/evaluator.hpp"
+
+#include <algorithm>
+
+#include "autograd/tape.hpp"
+
+namespace heed::train {
+namespace {
+
+// Adds the source's loss of each window; none if it has no law.
+std::optional<double> source_loss(const data::Source& source, const data::Batch& batch) {
+  double sum = 0;
+  const auto width = static_cast<size_t>(batch.seq_len);
+  for (size_t row = 0; row < static_cast<size_t>(batch.rows); ++row) {
+    const std::optional<double> loss = source.log_loss(std::span(batch.inputs).subspan(row * width, width),
+                                                       std::span(batch.targets).subspan(row * width, width));
+    if (!loss) return std::nullopt;
+    sum += *loss;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
+                    data::Split split, int64_t rows_per_batch, int64_t max_batches) {
+  const NoGradGuard no_grad;
+  const int64_t windows = loader.num_eval_windows(split);
+  const int64_t wanted = max_batches == 0 ? windows : std::min(windows, max_batches * rows_per_batch);
+  double loss_sum = 0;
+  std::optional<double> source_sum = 0.0;
+  Evaluation result{.whole_split = wanted == windows};
+  for (int64_t first = 0; first < wanted; first += rows_per_batch) {
+    const data::Batch batch = loader.eval_batch(split, first, std::min(rows_per_batch, wanted - first));
+    const Shape shape{batch.rows, batch.seq_len};
+    const auto counted = batch.targets.size() - static_cast<size_t>(std::count(
+                                                    batch.targets.begin(), batch.targets.end(), data::kIgnoreTarget));
+    if (counted == 0) continue;
+    // A denominator of 1 gives the sum.
+    loss_sum += model.loss(from_tokens(shape, batch.inputs), from_tokens(shape, batch.targets), {}, 1.0).item();
+    result.targets += static_cast<int64_t>(counted);
+    if (source_sum) {
+      const std::optional<double> own = source_loss(source, batch);
+      source_sum = own ? std::optional(*source_sum + *own) : std::nullopt;
+    }
+  }
+  require<DataError>(result.targets > 0, "evaluation: the split has no targets");
+  const auto count = static_cast<double>(result.targets);
+  result.loss = loss_sum / count;
+  if (source_sum) result.excess = (loss_sum - *source_sum) / count;
+  return result;
+}
+
+}  // namespace heed::train

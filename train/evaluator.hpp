@@ -1,0 +1,25 @@
+// The loss on a split, and beside it what the source itself would lose on the very same targets.
+#pragma once
+
+#include <optional>
+
+#include "data/batch_loader.hpp"
+#include "nn/gpt.hpp"
+
+namespace heed::train {
+
+struct Evaluation {
+  double loss = 0;  // mean over the targets, nats
+  int64_t targets = 0;
+  bool whole_split = false;
+  // Paired: the model's loss minus the source's own on the same targets, so sampling noise cancels. Empty where the
+  // source has no exact law.
+  std::optional<double> excess;
+};
+
+// max_batches = 0: the whole split, each window once. Batches have rows_per_batch windows, the last one what is left.
+// Runs without dropout and keeps no graph, and draws no random number of training.
+Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
+                    data::Split split, int64_t rows_per_batch, int64_t max_batches);
+
+}  // namespace heed::train

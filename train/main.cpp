@@ -1,0 +1,125 @@
+// The command line. Errors become one line on stderr and an exit code:
+//   2 usage or config · 3 data · 4 checkpoint · 5 device or memory · 6 diverged · 7 communication · 1 anything else
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <new>
+
+#include "autograd/core/check.hpp"
+#include "autograd/cpu/build_info.hpp"
+#include "autograd/cpu/parallel.hpp"
+#include "train/bench.hpp"
+#include "train/config.hpp"
+#include "train/gradcheck_command.hpp"
+#include "train/run.hpp"
+
+namespace {
+
+using namespace heed;
+
+constexpr const char* kVersion = "0.1.0";
+
+struct Arguments {
+  std::string config;
+  std::vector<std::string> overrides;  // key=value
+  std::vector<std::string> operations;
+};
+
+void print_info() {
+  fmt::print("heed          {}\n", kVersion);
+#if defined(__clang__)
+  fmt::print("compiler      clang {}\n", __clang_version__);
+#else
+  fmt::print("compiler      g++ {}\n", __VERSION__);
+#endif
+  fmt::print("CPU           {} threads by {}, vectors {}, matrix products by {}\n", cpu::max_threads(),
+             cpu::thread_library(), cpu::instruction_set(), cpu::gemm_library());
+  fmt::print("CUDA          not in this version\nMPI, NCCL     not in this version\n");
+}
+
+int exit_code(const std::exception& error) {
+  const auto is = [&]<class E>(E*) { return dynamic_cast<const E*>(&error) != nullptr; };
+  if (is(static_cast<ConfigError*>(nullptr))) return 2;
+  if (is(static_cast<DataError*>(nullptr))) return 3;
+  if (is(static_cast<CheckpointError*>(nullptr))) return 4;
+  if (is(static_cast<DeviceError*>(nullptr)) || is(static_cast<MemoryError*>(nullptr))) return 5;
+  if (is(static_cast<std::bad_alloc*>(nullptr))) return 5;
+  if (is(static_cast<DivergedError*>(nullptr))) return 6;
+  if (is(static_cast<CommunicationError*>(nullptr))) return 7;
+  return 1;
+}
+
+int guarded(const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (const std::exception& error) {
+    std::fflush(stdout);
+    fmt::print(stderr, "heed: {}\n", error.what());
+    return exit_code(error);
+  }
+}
+
+void add_config_arguments(CLI::App* command, Arguments& arguments) {
+  command->add_option("config", arguments.config, "TOML file")->required();
+  command->add_option("overrides", arguments.overrides, "table.key=value …, set after the file is read");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("heed trains small causal language models from a config file.", "heed");
+  app.set_version_flag("--version", std::string("heed ") + kVersion);
+  app.require_subcommand(1);
+  Arguments arguments;
+  int code = 0;
+  const auto run = [&](CLI::App* command, std::function<int()> action) {
+    command->callback([&code, action] { code = guarded(action); });
+  };
+
+  CLI::App* train = app.add_subcommand("train", "train the model that a config file describes");
+  add_config_arguments(train, arguments);
+  run(train, [&] {
+    train::run_training(train::load_config(arguments.config, arguments.overrides));
+    return 0;
+  });
+
+  CLI::App* config = app.add_subcommand("config", "print a config as it is understood, with the origin of each value");
+  config->add_option("config", arguments.config, "TOML file; without one, every key is explained");
+  config->add_option("overrides", arguments.overrides, "table.key=value …");
+  run(config, [&] {
+    fmt::print("{}", arguments.config.empty()
+                         ? train::config_reference()
+                         : train::describe_config(train::load_config(arguments.config, arguments.overrides)));
+    return 0;
+  });
+
+  CLI::App* gradcheck = app.add_subcommand("gradcheck", "check gradients against differences in f64");
+  gradcheck->add_option("operation", arguments.operations, "operations to check, or gpt; all without one");
+  run(gradcheck, [&] { return train::run_gradcheck(arguments.operations) ? 0 : 1; });
+
+  CLI::App* bench = app.add_subcommand("bench", "time the operations, or the updates of a config");
+  bench->add_option("operation", arguments.operations, "operations to time; all without one");
+  bench->add_option("--config", arguments.config, "time the updates of this config instead");
+  bench->add_option("--set", arguments.overrides, "table.key=value … for --config");
+  run(bench, [&] {
+    if (arguments.config.empty()) {
+      train::bench_operations(arguments.operations);
+    } else {
+      train::bench_update(train::load_config(arguments.config, arguments.overrides));
+    }
+    return 0;
+  });
+
+  CLI::App* info = app.add_subcommand("info", "print what this build holds and where it runs");
+  run(info, [] {
+    print_info();
+    return 0;
+  });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return code;
+}

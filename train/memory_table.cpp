@@ -1,0 +1,69 @@
+#include "train/memory_table.hpp"
+
+#include <algorithm>
+
+namespace heed::train {
+namespace {
+
+// Elements that a forward keeps for backward, per token.
+int64_t elements_per_block(const nn::GptConfig& m) {
+  const int64_t kv = m.kv_heads() * m.head_size();
+  const int64_t attention = 3 * m.d_model + 2 * kv + m.num_heads;  // norm out, queries, mixed, keys, values, lse
+  const int64_t feed_forward = m.d_model + 2 * m.feed_forward_size();
+  const int64_t residuals = 2 * m.d_model, statistics = 4;
+  return attention + feed_forward + residuals + statistics;
+}
+
+int64_t elements_outside(const nn::GptConfig& m) {
+  const int64_t embedding = 2 * m.d_model, last_norm = 2 * m.d_model, logits_and_gradient = 2 * m.vocab_size;
+  return embedding + last_norm + logits_and_gradient;
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const Config& config, const nn::Gpt& model) {
+  const int64_t element = size_bytes(config.train.precision);
+  const nn::GptConfig& m = model.config();
+  MemoryEstimate estimate;
+  estimate.parameters = model.parameters().parameters() * element;
+  estimate.gradients = estimate.parameters;
+  estimate.optimizer = config.optim.optimizer == OptimizerKind::adamw ? 2 * estimate.parameters : 0;
+  const int64_t tokens = config.train.rows_per_micro_batch() * m.seq_len;
+  const int64_t blocks =
+      config.train.recompute ? m.num_layers * m.d_model + elements_per_block(m) : m.num_layers * elements_per_block(m);
+  estimate.activations = tokens * (blocks + elements_outside(m)) * element;
+  return estimate;
+}
+
+std::string human_bytes(int64_t bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, units[unit]);
+}
+
+std::string memory_table(const MemoryEstimate& e, const MemoryReport* measured) {
+  struct Line {
+    MemoryCategory category;
+    int64_t estimate;
+    const char* keys;
+  };
+  const Line lines[] = {
+      {MemoryCategory::parameters, e.parameters, "model.d_model, model.num_layers"},
+      {MemoryCategory::gradients, e.gradients, "as parameters"},
+      {MemoryCategory::optimizer, e.optimizer, "optim.optimizer = \"sgd\""},
+      {MemoryCategory::activations, e.activations, "train.micro_batch_size, train.recompute = true, model.seq_len"},
+      {MemoryCategory::workspace, 0, ""}};
+  std::string text = fmt::format("memory        {:>12} {:>12}  lowered by\n", "estimate", measured ? "peak" : "");
+  for (const Line& line : lines) {
+    const auto index = static_cast<size_t>(line.category);
+    text += fmt::format("  {:<11} {:>12} {:>12}  {}\n", name(line.category),
+                        line.category == MemoryCategory::workspace ? "" : human_bytes(line.estimate),
+                        measured ? human_bytes(measured->category[index].peak_bytes) : "", line.keys);
+  }
+  return text + fmt::format("  {:<11} {:>12} {:>12}\n", "total", human_bytes(e.total()),
+                            measured ? human_bytes(measured->total.peak_bytes) : "");
+}
+
+}  // namespace heed::train

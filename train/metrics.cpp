@@ -1,0 +1,84 @@
+#include "train/metrics.hpp"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "autograd/core/check.hpp"
+
+namespace heed::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, const std::string& reason) {
+  throw ConfigError(fmt::format("train.run_dir: cannot write {}: {}; choose another folder with train.run_dir=…",
+                                fs::absolute(path).string(), reason));
+}
+
+std::string move_aside(const fs::path& path) {
+  for (int number = 1;; ++number) {
+    const fs::path free_name = path.string() + "." + std::to_string(number);
+    if (fs::exists(free_name)) continue;
+    fs::rename(path, free_name);
+    return free_name.string();
+  }
+}
+
+void write_file(const fs::path& path, const std::string& text) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (file == nullptr) fail(path, std::strerror(errno));
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = std::fclose(file) == 0;
+  if (!written || !closed) fail(path, std::strerror(errno));
+}
+
+std::string json_number(std::optional<double> value) {
+  return value && std::isfinite(*value) ? fmt::format("{:.9g}", *value) : "null";
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const Config& config) : path_(config.train.run_dir) {
+  const fs::path folder(path_);
+  try {
+    if (fs::exists(folder / "metrics.csv")) moved_to_ = move_aside(folder);
+    fs::create_directories(folder);
+  } catch (const fs::filesystem_error& error) {
+    fail(folder, error.code().message());
+  }
+  write_file(folder / "config.toml", config_to_toml(config));
+  metrics_ = std::fopen((folder / "metrics.csv").c_str(), "w");
+  if (metrics_ == nullptr) fail(folder / "metrics.csv", std::strerror(errno));
+  fmt::print(metrics_, "step,tokens,train_loss,val_loss,learning_rate,grad_norm,tokens_per_s,seconds\n");
+}
+
+RunFolder::~RunFolder() {
+  if (metrics_ != nullptr) std::fclose(metrics_);
+}
+
+void RunFolder::write(const MetricsRow& row) {
+  fmt::print(metrics_, "{},{},{:.9g},{},{:.9g},{:.9g},{:.9g},{:.9g}\n", row.step, row.tokens, row.train_loss,
+             row.val_loss ? fmt::format("{:.9g}", *row.val_loss) : "", row.learning_rate, row.grad_norm,
+             row.tokens_per_s, row.seconds);
+}
+
+void RunFolder::flush() {
+  if (std::fflush(metrics_) != 0 || std::ferror(metrics_) != 0) {
+    fail(fs::path(path_) / "metrics.csv", std::strerror(errno));
+  }
+}
+
+void RunFolder::write(const Summary& s) const {
+  std::string text = fmt::format("{{\n  \"steps\": {},\n  \"parameters\": {},\n", s.steps, s.parameters);
+  const std::pair<const char*, std::optional<double>> numbers[] = {
+      {"train_loss", s.train_loss},     {"val_loss", s.val_loss}, {"best_val_loss", s.best_val_loss},
+      {"test_loss", s.test_loss},       {"entropy", s.entropy},   {"excess", s.excess},
+      {"tokens_per_s", s.tokens_per_s}, {"seconds", s.seconds}};
+  for (const auto& [key, value] : numbers) text += fmt::format("  \"{}\": {},\n", key, json_number(value));
+  text += fmt::format("  \"peak_memory_bytes\": {}\n}}\n", s.peak_memory_bytes);
+  write_file(fs::path(path_) / "summary.json", text);
+}
+
+}  // namespace heed::train

@@ -1,0 +1,125 @@
+#include "train/reporter.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "autograd/cpu/parallel.hpp"
+#include "train/memory_table.hpp"
+
+namespace heed::train {
+namespace {
+
+std::string short_count(double value) {
+  if (value >= 1e6) return fmt::format("{:.2f}M", value / 1e6);
+  if (value >= 1e3) return fmt::format("{:.1f}k", value / 1e3);
+  return fmt::format("{:.0f}", value);
+}
+
+std::string duration(double seconds) {
+  const auto s = static_cast<int64_t>(std::ceil(seconds));
+  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+                   : fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+std::string bar(double done) {
+  constexpr int kWidth = 24;
+  const int full = static_cast<int>(done * kWidth);
+  return std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(kWidth - full), '.');
+}
+
+std::string floors(const std::vector<data::ContextEntropy>& entropies) {
+  std::string text;
+  for (const data::ContextEntropy& e : entropies) text += fmt::format("  {} {:.4f}", e.name, e.nats);
+  return text;
+}
+
+}  // namespace
+
+Reporter::Reporter(const Trainer& trainer)
+    : trainer_(trainer),
+      entropies_(trainer.source().entropies(trainer.config().model.seq_len)),
+      terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+void Reporter::start(const std::string& run_dir) const {
+  const Config& c = trainer_.config();
+  const nn::GptConfig& m = c.model;
+  const nn::ParameterStore& store = trainer_.model().parameters();
+  fmt::print("model         {} layers, d_model {}, {} heads ({} kv), d_ff {}, seq_len {}, {}-LN, vocabulary {}\n",
+             m.num_layers, m.d_model, m.num_heads, m.kv_heads(), m.feed_forward_size(), m.seq_len,
+             m.norm_position == nn::NormPosition::pre ? "Pre" : "Post", m.vocab_size);
+  const nn::ParameterGroup &decayed = store.groups()[0], &rest = store.groups()[1];
+  fmt::print("parameters    {}: {} in {} tensors with weight decay (embeddings too), {} in {} without\n",
+             store.parameters(), decayed.parameters, decayed.tensors, rest.parameters, rest.tensors);
+  fmt::print("update        {} sequences in micro-batches of {}, {} targets; {} updates, {} threads, {}\n",
+             c.train.batch_size, c.train.rows_per_micro_batch(), c.train.batch_size * m.seq_len, c.train.steps,
+             cpu::max_threads(), name(c.train.precision));
+  if (!entropies_.empty()) {
+    fmt::print("entropies     of the source, in nats, by tokens of context:{}\n", floors(entropies_));
+  }
+  fmt::print("run folder    {}\n", run_dir);
+  fmt::print("{}", memory_table(estimate_memory(c, trainer_.model()), nullptr));
+  std::fflush(stdout);
+}
+
+void Reporter::check_first_loss(double loss) const {
+  const double expected = std::log(static_cast<double>(trainer_.config().model.vocab_size));
+  if (std::abs(loss - expected) <= 0.1 * expected + 0.1) return;
+  fmt::print(stderr,
+             "heed: warning: the first loss is {:.4f}, a fresh model should be near ln {} = {:.4f}; usual causes: "
+             "model.init_std is too large, or the data has few distinct tokens for its vocabulary\n",
+             loss, trainer_.config().model.vocab_size, expected);
+}
+
+void Reporter::line(const std::string& text) {
+  if (line_open_) fmt::print("\r\033[K");
+  line_open_ = false;
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
+std::string Reporter::eta() const {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
+  const auto done = static_cast<double>(trainer_.step());
+  return duration(passed.count() / std::max(done, 1.0) * (static_cast<double>(trainer_.config().train.steps) - done));
+}
+
+void Reporter::update(const Update& u, double tokens_per_s) {
+  const TrainConfig& t = trainer_.config().train;
+  const bool last = u.step == t.steps;
+  if (terminal_) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!last && now - drawn_ < std::chrono::milliseconds(100)) return;
+    drawn_ = now;
+    fmt::print("\r\033[K[{}] {}/{}  loss {:.4f}{}  {} tokens/s  ETA {}",
+               bar(static_cast<double>(u.step) / static_cast<double>(t.steps)), u.step, t.steps, u.loss,
+               last_evaluation_, short_count(tokens_per_s), eta());
+    line_open_ = true;
+    if (last) line("");
+  } else if (u.step % t.log_interval == 0 || u.step == 1 || last) {
+    fmt::print("step {:>6}/{}  loss {:.4f}  lr {:.3g}  norm {:.3g}  {} tokens/s  ETA {}\n", u.step, t.steps, u.loss,
+               u.learning_rate, u.grad_norm, short_count(tokens_per_s), eta());
+  }
+  std::fflush(stdout);
+}
+
+void Reporter::evaluation(int64_t step, const Evaluation& e) {
+  const std::string excess = e.excess ? fmt::format("  excess {:.4f}", *e.excess) : "";
+  last_evaluation_ = fmt::format("  val {:.4f}{}", e.loss, excess);
+  line(fmt::format("step {:>6}  validation loss {:.4f}{}  ({} targets{})", step, e.loss, excess, e.targets,
+                   e.whole_split ? ", the whole split" : ""));
+  note_passed_entropies(step, e.loss);
+}
+
+void Reporter::note_passed_entropies(int64_t step, double loss) {
+  // The last entropy is the floor itself: it is approached, not passed.
+  while (passed_ + 1 < entropies_.size() && loss < entropies_[passed_].nats) {
+    const data::ContextEntropy& e = entropies_[passed_++];
+    line(fmt::format("step {:>6}  below the {} entropy {:.4f}: the model uses more than {} token{} of context", step,
+                     e.name, e.nats, e.context_tokens, e.context_tokens == 1 ? "" : "s"));
+  }
+}
+
+}  // namespace heed::train

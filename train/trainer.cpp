@@ -1,0 +1,130 @@
+#include "train/trainer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/tape.hpp"
+#include "data/ngram_source.hpp"
+#include "data/skip_source.hpp"
+#include "optim/adamw.hpp"
+#include "optim/grad_clip.hpp"
+#include "optim/sgd.hpp"
+
+namespace heed::train {
+namespace {
+
+int64_t counted_targets(const data::Batch& batch) {
+  return static_cast<int64_t>(batch.targets.size()) -
+         std::count(batch.targets.begin(), batch.targets.end(), data::kIgnoreTarget);
+}
+
+std::vector<optim::ParameterSpan> spans_of(const nn::ParameterStore& store) {
+  std::vector<optim::ParameterSpan> spans;
+  for (const nn::ParameterGroup& group : store.groups()) {
+    spans.push_back({.weights = group.weights, .gradients = group.gradients, .decay = group.decay});
+  }
+  return spans;
+}
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const OptimConfig& c, const std::vector<optim::ParameterSpan>& spans) {
+  if (c.optimizer == OptimizerKind::sgd) {
+    return std::make_unique<optim::Sgd>(spans, optim::SgdOptions{.weight_decay = c.weight_decay});
+  }
+  return std::make_unique<optim::AdamW>(
+      spans, optim::AdamWOptions{.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay});
+}
+
+// Turns anomaly mode on and back to what it was.
+class AnomalyGuard {
+ public:
+  explicit AnomalyGuard(bool on) : before_(detect_anomaly()) { set_detect_anomaly(on); }
+  ~AnomalyGuard() { set_detect_anomaly(before_); }
+  AnomalyGuard(const AnomalyGuard&) = delete;
+  AnomalyGuard& operator=(const AnomalyGuard&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace
+
+std::unique_ptr<data::Source> make_source(const DataConfig& c) {
+  if (c.source == DataSource::ngram) {
+    return std::make_unique<data::NgramSource>(c.vocab_size, c.order, c.alpha, c.seed);
+  }
+  return std::make_unique<data::SkipSource>(c.vocab_size, c.offsets, c.alpha, c.seed);
+}
+
+optim::ScheduleOptions schedule_options(const Config& config) {
+  constexpr optim::ScheduleKind kKinds[] = {optim::ScheduleKind::cosine, optim::ScheduleKind::linear,
+                                            optim::ScheduleKind::constant};
+  return {.kind = kKinds[static_cast<size_t>(config.optim.schedule)],
+          .peak = config.optim.learning_rate,
+          .minimum = config.optim.min_learning_rate,
+          .warmup_steps = config.optim.warmup_steps,
+          .total_steps = config.train.steps};
+}
+
+Trainer::Trainer(const Config& config) : config_(config), source_(make_source(config.data)) {
+  config_.model.vocab_size = source_->vocab_size();
+  loader_ = std::make_unique<data::BatchLoader>(*source_, config_.model.seq_len, config_.train.batch_size);
+  model_ = std::make_unique<nn::Gpt>(config_.model, config_.train.precision);
+  model_->set_recompute(config_.train.recompute);
+  spans_ = spans_of(model_->parameters());
+  optimizer_ = make_optimizer(config_.optim, spans_);
+}
+
+double Trainer::accumulate_gradients() {
+  const int64_t rows = config_.train.rows_per_micro_batch();
+  std::vector<data::Batch> batches;
+  targets_ = 0;
+  for (int64_t first = 0; first < config_.train.batch_size; first += rows) {
+    batches.push_back(loader_->train_batch(static_cast<uint64_t>(step_), first, rows));
+    targets_ += counted_targets(batches.back());
+  }
+  require<DataError>(targets_ > 0, "update {}: the batch has no targets", step_ + 1);
+  model_->parameters().zero_gradients();
+  double loss_sum = 0;
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const Shape shape{batches[i].rows, batches[i].seq_len};
+    const nn::ForwardContext context{.training = true,
+                                     .seed = config_.train.seed,
+                                     .update = static_cast<uint64_t>(step_),
+                                     .first_row = static_cast<int64_t>(i) * rows};
+    const Tensor loss = model_->loss(from_tokens(shape, batches[i].inputs), from_tokens(shape, batches[i].targets),
+                                     context, static_cast<double>(targets_));
+    backward(loss);
+    loss_sum += loss.item();
+  }
+  return loss_sum;
+}
+
+Update Trainer::update() {
+  const AnomalyGuard anomaly(config_.train.detect_anomaly);
+  const double loss = accumulate_gradients();
+  const double norm = optim::global_norm(spans_);
+  if (!std::isfinite(loss) || !std::isfinite(norm)) report_divergence(loss, norm);
+  const double learning_rate = optim::learning_rate(schedule_options(config_), step_);
+  optimizer_->step(learning_rate, optim::clip_factor(norm, config_.optim.clip_norm));
+  ++step_;
+  return {.step = step_, .targets = targets_, .loss = loss, .learning_rate = learning_rate, .grad_norm = norm};
+}
+
+void Trainer::report_divergence(double loss, double grad_norm) {
+  const std::string what = fmt::format("update {}: loss {}, gradient norm {}", step_ + 1, loss, grad_norm);
+  const char* advice = "lower optim.learning_rate, raise optim.warmup_steps or set optim.clip_norm";
+  try {
+    // The update is a pure function of its number, so running it again meets the same NaN.
+    const AnomalyGuard anomaly(true);
+    accumulate_gradients();
+  } catch (const DivergedError& error) {
+    throw DivergedError(fmt::format("{}; {}; {}", what, error.what(), advice));
+  }
+  throw DivergedError(fmt::format("{}; each gradient is finite, only their norm is not; {}", what, advice));
+}
+
+Evaluation Trainer::evaluate(data::Split split, int64_t max_batches) const {
+  return train::evaluate(*model_, *source_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches);
+}
+
+}  // namespace heed::train

@@ -1,0 +1,60 @@
+// Training by a config: one update at a time, or a whole run.
+//
+// An update draws the rows of the global batch, runs forward and backward for each micro-batch, and moves the
+// parameters once. The loss is the mean over all targets of the update, so micro-batches change rounding only.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "data/batch_loader.hpp"
+#include "nn/gpt.hpp"
+#include "optim/optimizer.hpp"
+#include "optim/schedule.hpp"
+#include "train/config.hpp"
+#include "train/evaluator.hpp"
+
+namespace heed::train {
+
+struct Update {
+  int64_t step = 0;     // updates done, this one included
+  int64_t targets = 0;  // of this update
+  double loss = 0;      // before the move
+  double learning_rate = 0, grad_norm = 0;
+};
+
+class Trainer {
+ public:
+  // Builds source, model and optimizer. Throws ConfigError, DataError, MemoryError.
+  explicit Trainer(const Config& config);
+
+  // One update. A loss or gradient norm that is not finite changes no parameter: the update is run again in anomaly
+  // mode, and DivergedError names the step and the operation that made the first NaN or Inf.
+  Update update();
+  // max_batches = 0: the whole split.
+  Evaluation evaluate(data::Split split, int64_t max_batches) const;
+
+  int64_t step() const { return step_; }
+  const Config& config() const { return config_; }
+  const nn::Gpt& model() const { return *model_; }
+  const data::Source& source() const { return *source_; }
+  const optim::Optimizer& optimizer() const { return *optimizer_; }
+
+ private:
+  double accumulate_gradients();
+  [[noreturn]] void report_divergence(double loss, double grad_norm);
+
+  Config config_;
+  std::unique_ptr<data::Source> source_;
+  std::unique_ptr<data::BatchLoader> loader_;
+  std::unique_ptr<nn::Gpt> model_;
+  std::vector<optim::ParameterSpan> spans_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  int64_t step_ = 0;
+  int64_t targets_ = 0;  // of the current update
+};
+
+std::unique_ptr<data::Source> make_source(const DataConfig& config);
+optim::ScheduleOptions schedule_options(const Config& config);
+
+}  // namespace heed::train
