@@ -189,6 +189,15 @@ void run_node(Node& node) {
   gradients.finish();
 }
 
+// After an error: half-summed gradients must not meet those of a later backward through the same nodes.
+void discard(const std::vector<std::shared_ptr<Node>>& nodes) {
+  for (const std::shared_ptr<Node>& node : nodes) {
+    if (node == nullptr) continue;
+    node->grad = Tensor();
+    node->free();
+  }
+}
+
 }  // namespace
 
 void backward(const Tensor& loss) {
@@ -211,10 +220,15 @@ void backward(const Tensor& result, const Tensor& dresult) {
   const NoGradGuard no_grad;
   std::vector<std::shared_ptr<Node>> nodes = nodes_in_reverse_order(root);
   slot = dresult;
-  for (std::shared_ptr<Node>& node : nodes) {
-    run_node(*node);
-    node->free();
-    node.reset();
+  try {
+    for (std::shared_ptr<Node>& node : nodes) {
+      run_node(*node);
+      node->free();
+      node.reset();
+    }
+  } catch (...) {
+    discard(nodes);
+    throw;
   }
 }
 

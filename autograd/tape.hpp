@@ -33,7 +33,8 @@ using Backward = std::function<void(const Tensor& dy, Gradients& gradients)>;
 Tensor record(const char* name, Output output, std::vector<Tensor> inputs, Backward backward);
 
 // Gradients of a scalar with respect to all leaves below it; they are *added* to what the leaves hold. Frees the
-// graph: a second call on it throws GraphError.
+// graph, also when an operation's backward throws: a second call on it throws GraphError. After such an error the
+// leaves hold what had been added up to then.
 void backward(const Tensor& loss);
 // The same with a given gradient of the result ("cotangent"), of its shape.
 void backward(const Tensor& result, const Tensor& dresult);

@@ -71,7 +71,7 @@ Tensor Tensor::clone() const {
 }
 
 Tensor Tensor::slice(int64_t offset, const Shape& part) const {
-  require<ShapeError>(offset >= 0 && offset + part.numel() <= numel(),
+  require<ShapeError>(offset >= 0 && part.numel() <= numel() && offset <= numel() - part.numel(),
                       "a slice of shape {} from element {} of a tensor of shape {}", part, offset, shape());
   auto impl = std::make_shared<Impl>();
   impl->storage = impl_->storage;

@@ -14,7 +14,7 @@ struct Evaluation {
   bool whole_split = false;
   // Paired: the model's loss minus the source's own on the same targets, so sampling noise cancels. Empty where the
   // source has no exact law.
-  std::optional<double> excess;
+  std::optional<double> excess = {};
 };
 
 // max_batches = 0: the whole split, each window once. Batches have rows_per_batch windows, the last one what is left.

@@ -1,7 +1,5 @@
 #include "train/gradcheck_command.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "autograd/gradcheck.hpp"
@@ -89,9 +87,11 @@ std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
 void require_known(const std::vector<std::string>& names) {
   std::vector<std::string> known{"gpt"};
   for (const OpCase& op : op_cases()) known.push_back(op.name);
+  std::string list;
+  for (const std::string& name : known) list += (list.empty() ? "" : ", ") + name;
   for (const std::string& name : names) {
     require<ConfigError>(std::find(known.begin(), known.end(), name) != known.end(),
-                         "gradcheck: there is no operation '{}'; there are {}", name, fmt::join(known, ", "));
+                         "gradcheck: there is no operation '{}'; there are {}", name, list);
   }
 }
 

@@ -13,13 +13,13 @@ struct MetricsRow {
   int64_t step = 0;    // updates done
   int64_t tokens = 0;  // targets seen since the start
   double train_loss = 0;
-  std::optional<double> val_loss;  // only where an evaluation followed this update
+  std::optional<double> val_loss = {};  // only where an evaluation followed this update
   double learning_rate = 0, grad_norm = 0, tokens_per_s = 0, seconds = 0;
 };
 
 struct Summary {
   int64_t steps = 0, parameters = 0;
-  std::optional<double> train_loss, val_loss, best_val_loss, test_loss, entropy, excess;
+  std::optional<double> train_loss = {}, val_loss = {}, best_val_loss = {}, test_loss = {}, entropy = {}, excess = {};
   double tokens_per_s = 0, seconds = 0;
   int64_t peak_memory_bytes = 0;
 };

@@ -50,14 +50,16 @@ class AnomalyGuard {
 
 std::unique_ptr<data::Source> make_source(const DataConfig& c) {
   if (c.source == DataSource::ngram) {
-    return std::make_unique<data::NgramSource>(c.vocab_size, c.order, c.alpha, c.seed);
+    return std::make_unique<data::NgramSource>(
+        data::NgramConfig{.order = c.order, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed});
   }
-  return std::make_unique<data::SkipSource>(c.vocab_size, c.offsets, c.alpha, c.seed);
+  return std::make_unique<data::SkipSource>(
+      data::SkipConfig{.offsets = c.offsets, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed});
 }
 
 optim::ScheduleOptions schedule_options(const Config& config) {
-  constexpr optim::ScheduleKind kKinds[] = {optim::ScheduleKind::cosine, optim::ScheduleKind::linear,
-                                            optim::ScheduleKind::constant};
+  using Kind = optim::ScheduleOptions::Kind;
+  constexpr Kind kKinds[] = {Kind::cosine, Kind::linear, Kind::constant};
   return {.kind = kKinds[static_cast<size_t>(config.optim.schedule)],
           .peak = config.optim.learning_rate,
           .minimum = config.optim.min_learning_rate,

@@ -16,6 +16,7 @@ namespace heed {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+constexpr int64_t kAddressSpaceBytes = int64_t{1} << 47;
 
 std::atomic<bool> poison = false;
 
@@ -137,7 +138,10 @@ void set_memory_poison(bool on) { poison = on; }
 
 Buffer::Buffer(int64_t bytes, Device device, MemoryCategory category)
     : bytes_(bytes), device_(device), category_(category) {
-  require<MemoryError>(bytes >= 0, "a buffer of {} bytes", bytes);
+  require<MemoryError>(bytes >= 0 && bytes <= kAddressSpaceBytes,
+                       "{} bytes asked for ({}), there are at most {}; lower train.micro_batch_size, model.seq_len or "
+                       "model.d_model",
+                       bytes, name(category), kAddressSpaceBytes);
   if (bytes == 0) return;
   data_ = pool().allocate(bytes, category);
   if (poison) std::memset(data_, 0xFF, static_cast<size_t>(bytes));

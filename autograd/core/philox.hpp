@@ -60,13 +60,14 @@ struct RandomStream {
   }
   HEED_HOST_DEVICE PhiloxWords words(uint64_t index_div_4) const { return philox4x32(index_div_4, update, seed, site); }
 
-  // Uniform in (0, 1), 53 bits out of two words; index counts pairs of words.
+  // Uniform in (0, 1), 52 bits out of two words (with 53 the largest would round to 1); index counts pairs of words.
   double uniform(uint64_t index) const {
     const PhiloxWords w = words(index / 2);
     const uint64_t high = w.word[2 * (index % 2)], low = w.word[2 * (index % 2) + 1];
-    return (static_cast<double>((high << 21) ^ (low >> 11)) + 0.5) * 0x1p-53;
+    return (static_cast<double>((high << 20) ^ (low >> 12)) + 0.5) * 0x1p-52;
   }
-  // Standard normal by Box and Muller; index counts pairs of words.
+  // Standard normal by Box and Muller. Takes the uniforms index and index + 1 (index even), or the two before: do not
+  // draw both kinds from one stream.
   double normal(uint64_t index) const;
 };
 

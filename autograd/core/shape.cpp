@@ -1,9 +1,6 @@
 #include "autograd/core/shape.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <span>
 
 #include "autograd/core/check.hpp"
 
@@ -48,13 +45,21 @@ Shape Shape::with_last(int64_t columns) const {
   return result;
 }
 
+Shape Shape::with_appended(int64_t columns) const {
+  Shape result = *this;
+  result.append(columns);
+  return result;
+}
+
 bool Shape::operator==(const Shape& other) const {
   return rank_ == other.rank_ &&
          std::equal(dimensions_.begin(), dimensions_.begin() + rank_, other.dimensions_.begin());
 }
 
 std::string Shape::text() const {
-  return fmt::format("({})", fmt::join(std::span(dimensions_.data(), static_cast<size_t>(rank_)), ", "));
+  std::string text = "(";
+  for (int i = 0; i < rank_; ++i) text += (i == 0 ? "" : ", ") + std::to_string(dimensions_[i]);
+  return text + ")";
 }
 
 }  // namespace heed

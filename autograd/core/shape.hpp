@@ -31,6 +31,8 @@ class Shape {
   int64_t rows() const;
   // The same shape with another last dimension.
   Shape with_last(int64_t columns) const;
+  // The same shape with one more, last dimension.
+  Shape with_appended(int64_t columns) const;
 
   bool operator==(const Shape& other) const;
   std::string text() const;  // "(2, 3, 4)"

@@ -128,6 +128,7 @@ void gemm(Context&, const Gemm<float>& product) {
     return;
   }
   static OneDnn instance;
+  keep_promised_threads();
   instance.run(product);
 #else
   gemm_loops(product);

@@ -16,7 +16,7 @@ namespace heed::cpu {
 namespace {
 
 #if HEED_HAVE_OPENMP
-int thread_limit() { return omp_get_max_threads(); }
+int thread_limit() { return std::min(omp_get_max_threads(), omp_get_thread_limit()); }
 bool inside_parallel() { return omp_in_parallel() != 0; }
 
 void run_on_threads(int threads, FunctionRef<void(int)> body) {
@@ -54,6 +54,13 @@ void set_max_threads(int threads) {
   omp_set_num_threads(threads);
 #else
   limit = threads;
+#endif
+}
+
+void keep_promised_threads() {
+#if HEED_HAVE_OPENMP
+  omp_set_dynamic(0);
+  if (omp_get_max_threads() > omp_get_thread_limit()) omp_set_num_threads(omp_get_thread_limit());
 #endif
 }
 

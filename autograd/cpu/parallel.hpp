@@ -31,6 +31,9 @@ class FunctionRef<R(Args...)> {
 int max_threads();
 // Throws ValueError below 1.
 void set_max_threads(int threads);
+// To be called before a library that shares its work out by the number of threads it may have (oneDNN): OMP_DYNAMIC and
+// OMP_THREAD_LIMIT make OpenMP give fewer, and parts of the result would never be written. For the calling thread.
+void keep_promised_threads();
 
 // Calls body(begin, end) on disjoint ranges that cover [0, n), each at least `grain` long where there are several.
 // Runs on the calling thread where n < 2 * grain or inside another parallel_for. body must not throw.

@@ -65,29 +65,57 @@ HWY_INLINE void for_each_vector(D d, int64_t n, Step&& step) {
   }
 }
 
-// e^x with NaN and ±Inf passed on: e^NaN = NaN, e^Inf = Inf, e^-Inf = 0.
-template <class D, class V = Vec<D>>
-HWY_INLINE V Exp(D d, V x) {
-  using T = hn::TFromD<D>;
-  const V overflow = hn::Set(d, sizeof(T) == 8 ? static_cast<T>(709.782712893384) : static_cast<T>(88.7228394));
-  V y = hn::Exp(d, x);
-  y = hn::IfThenElse(hn::Gt(x, overflow), hn::Set(d, std::numeric_limits<T>::infinity()), y);
-  return hn::IfThenElse(hn::IsNaN(x), x, y);
-}
+// Function objects, since argument-dependent lookup would add Highway's functions of the same name to the overloads and
+// mostly prefer them.
+
+// e^x, relative error below 2e-7 in f32: NaN stays, e^Inf = Inf, e^-Inf = 0; below 4e-38 (f32) the result is 0.
+// f32 has a form of its own, since it counts: e^x = 2^n e^r with |r| <= ln(2) / 2 and the minimax polynomial of
+// degree 6.
+inline constexpr struct ExpFunction {
+  template <class D, class V = Vec<D>>
+  HWY_INLINE V operator()(D d, V x) const {
+    if constexpr (sizeof(hn::TFromD<D>) == 8) {
+      const V y = hn::IfThenElse(hn::Gt(x, hn::Set(d, 709.782712893384)),
+                                 hn::Set(d, std::numeric_limits<double>::infinity()), hn::Exp(d, x));
+      return hn::IfThenElse(hn::IsNaN(x), x, y);
+    } else {
+      const hn::RebindToUnsigned<D> du;
+      const V most = hn::Set(d, 89.0f);  // e^89 is Inf
+      const V bounded = hn::IfThenElse(hn::Gt(x, most), most, x);
+      // Adding 1.5 * 2^23 rounds to an integer; with 126 more, the low bits are the biased exponent of 2^(n - 1).
+      const V magic = hn::Set(d, 12582912.0f + 126.0f);
+      const V rounded = hn::MulAdd(bounded, hn::Set(d, 1.44269504f), magic);
+      const V n = hn::Sub(rounded, magic);
+      const V half_power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, rounded)));
+      // ln 2 in two parts, the first short enough that n times it is exact.
+      V r = hn::NegMulAdd(n, hn::Set(d, 0.693145752f), bounded);
+      r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
+      V y = hn::Set(d, 1.38367945e-3f);
+      for (const float coefficient : {8.37485678e-3f, 4.16682288e-2f, 0.166664198f, 0.499999911f, 1.0f, 1.0f}) {
+        y = hn::MulAdd(y, r, hn::Set(d, coefficient));
+      }
+      return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -86.5f)), hn::Mul(hn::Add(y, y), half_power));
+    }
+  }
+} Exp;
 
 // The larger one; NaN where either is NaN.
-template <class V>
-HWY_INLINE V Max(V a, V b) {
-  const V larger = hn::IfThenElse(hn::Gt(a, b), a, b);
-  return hn::IfThenElse(hn::IsNaN(a), a, larger);
-}
+inline constexpr struct MaxFunction {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    const V larger = hn::IfThenElse(hn::Gt(a, b), a, b);
+    return hn::IfThenElse(hn::IsNaN(a), a, larger);
+  }
+} Max;
 
 // The smaller one; NaN where either is NaN.
-template <class V>
-HWY_INLINE V Min(V a, V b) {
-  const V smaller = hn::IfThenElse(hn::Lt(a, b), a, b);
-  return hn::IfThenElse(hn::IsNaN(a), a, smaller);
-}
+inline constexpr struct MinFunction {
+  template <class V>
+  HWY_INLINE V operator()(V a, V b) const {
+    const V smaller = hn::IfThenElse(hn::Lt(a, b), a, b);
+    return hn::IfThenElse(hn::IsNaN(a), a, smaller);
+  }
+} Min;
 
 // 1 / (1 + e^-x): 0 at -Inf, 1 at Inf, NaN stays.
 template <class D, class V = Vec<D>>
@@ -116,6 +144,29 @@ HWY_INLINE T sum_of(D d, int64_t n, Value&& value) {
     sum1 = hn::Add(sum1, hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(n - i)), tail));
   }
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3))));
+}
+
+// Largest over [0, n) of value(load); NaN where one is NaN, -Inf for n = 0.
+template <class D, class Value, class T = hn::TFromD<D>>
+HWY_INLINE T max_of(D d, int64_t n, Value&& value) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto lowest = hn::Set(d, -std::numeric_limits<T>::infinity());
+  auto max0 = lowest, max1 = lowest;
+  int64_t i = 0;
+  const auto at = [&](int64_t offset)
+                      HWY_ATTR { return value([&](const T* p) HWY_ATTR { return hn::LoadU(d, p + i + offset); }); };
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    max0 = Max(max0, at(0));
+    max1 = Max(max1, at(lanes));
+  }
+  for (; i + lanes <= n; i += lanes) max0 = Max(max0, at(0));
+  if (i < n) {
+    const auto tail = value([&](const T* p) HWY_ATTR { return load_first(d, p + i, n - i); });
+    max1 = Max(max1, hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(n - i)), tail, lowest));
+  }
+  const auto max = Max(max0, max1);
+  if (!hn::AllFalse(d, hn::IsNaN(max))) return std::numeric_limits<T>::quiet_NaN();
+  return hn::GetLane(hn::MaxOfLanes(d, max));
 }
 
 // NOLINTNEXTLINE(google-readability-namespace-comments)

@@ -14,8 +14,9 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                       x.shape().columns());
   require<DTypeError>(weight.dtype() == x.dtype(), "linear: weight is {} but x is {}", weight.dtype(), x.dtype());
   if (!bias) return;
-  require<ShapeError>(bias.shape() == Shape{weight.shape()[0]}, "linear: bias has shape {}, for weight {} it must be ({})",
-                      bias.shape(), weight.shape(), weight.shape()[0]);
+  require<ShapeError>(bias.shape() == Shape{weight.shape()[0]},
+                      "linear: bias has shape {}, for weight {} it must be ({})", bias.shape(), weight.shape(),
+                      weight.shape()[0]);
   require<DTypeError>(bias.dtype() == x.dtype(), "linear: bias is {} but x is {}", bias.dtype(), x.dtype());
 }
 

@@ -14,9 +14,19 @@ inline constexpr double kGradcheck = 1e-6;
 inline constexpr double kF32Slack = 2.0;
 inline constexpr double kF32Roundings = 16.0;
 inline constexpr double kF32Epsilon = std::numeric_limits<float>::epsilon();
+// One optimizer update in f32: the weight is rounded once, what it moves by a few times.
+inline constexpr double kF32UpdateRoundings = 1.0;
+// Over very many updates in f32 roundings add up like a random walk: this many roundings times the root of their
+// number.
+inline constexpr double kF32Drift = 2.0;
+// Means of random draws, in standard errors: one in two million falls outside by chance, and seeds are fixed.
+inline constexpr double kSigmas = 5.0;
 // f32 values derived by hand, relative.
 inline constexpr double kF32 = 1e-5;
 // Values quoted with six digits.
 inline constexpr double kSixDigits = 1e-6;
+// One update cut into micro-batches: gradients relative to their norm, losses over 20 updates relative.
+inline constexpr double kMicroBatchGradient = 1e-6;
+inline constexpr double kMicroBatchLoss = 1e-5;
 
 }  // namespace heed::test

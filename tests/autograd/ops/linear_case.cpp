@@ -41,10 +41,30 @@ OP_CASE(linear) {
   op.sample(sample({130, 3}, 2, true));
 
   const auto make = [](const Shape& shape, DType dtype = DType::f32) { return full(shape, dtype, 1.0); };
-  op.error<ShapeError>("width", [=] { linear(make({2, 8}), make({4, 7}), Tensor()); }, "(N, 8)");
-  op.error<ShapeError>("weight of one dimension", [=] { linear(make({2, 8}), make({8}), Tensor()); }, "(N, 8)");
-  op.error<ShapeError>("bias", [=] { linear(make({2, 8}), make({4, 8}), make({8})); }, "must be (4)");
-  op.error<DTypeError>("dtypes", [=] { linear(make({2, 8}), make({4, 8}, DType::f64), Tensor()); }, "weight is f64");
+  op.error<ShapeError>(
+      "width",
+      [=] {
+        linear(make({2, 8}), make({4, 7}), Tensor());
+      },
+      "(N, 8)");
+  op.error<ShapeError>(
+      "weight of one dimension",
+      [=] {
+        linear(make({2, 8}), make({8}), Tensor());
+      },
+      "(N, 8)");
+  op.error<ShapeError>(
+      "bias",
+      [=] {
+        linear(make({2, 8}), make({4, 8}), make({8}));
+      },
+      "must be (4)");
+  op.error<DTypeError>(
+      "dtypes",
+      [=] {
+        linear(make({2, 8}), make({4, 8}, DType::f64), Tensor());
+      },
+      "weight is f64");
 
   op.bench(sample({768, 128}, 384, true));
   op.bench(sample({768, 128}, 512, true));

@@ -1,0 +1,212 @@
+// Forward. A task is a kv head of a sequence: it copies keys (transposed) and values into aligned memory once, for all
+// query heads of the group. Tiles of queries run over tiles of keys; within a tile, a strip of 4 or 8 rows at a time
+// has its scores, softmax and weighted values in first-level cache. Where there are few kv heads, a task takes a share
+// of the query tiles. No row of y depends on another one, so the bits depend on neither threads nor shares.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "autograd/ops/attention/attention_cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include <cmath>
+#include <limits>
+
+#include "autograd/ops/attention/attention_dropout.hpp"
+#include "autograd/ops/attention/attention_plan.hpp"
+#include "autograd/ops/attention/attention_tile.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::cpu::HWY_NAMESPACE {
+
+// One kv head of one sequence, with the query heads of its group.
+template <class T>
+class ForwardTask {
+ public:
+  ForwardTask(const AttentionForward& p, const AttentionTask& task, T* scratch)
+      : p_(p),
+        task_(task),
+        visible_(visibility(p.problem, task.batch)),
+        head_size_(p.problem.head_size),
+        row_size_(padded<T>(head_size_)),
+        dropout_(p.problem) {
+    const ForwardLayout<T> layout(p.problem);
+    key_panels_ = scratch + layout.key_panels;
+    values_ = scratch + layout.values;
+    queries_ = scratch + layout.queries;
+    y_ = scratch + layout.y;
+    maxima_ = scratch + layout.maxima;
+    sums_ = scratch + layout.sums;
+    scores_ = scratch + layout.scores;
+  }
+
+  void run() {
+    if (task_.query_tiles.first == 0) clear_masked_rows();
+    if (visible_.first_query == visible_.end_query) return;
+    const int64_t batch = task_.batch, kv_head = task_.kv_head;
+    pack_panels(p_.k.row<T>(batch, visible_.first_key, kv_head), p_.k.row_stride, visible_.keys, head_size_, T(1),
+                key_panels_);
+    pack_rows(p_.v.row<T>(batch, visible_.first_key, kv_head), p_.v.row_stride, visible_.keys, head_size_, T(1),
+              values_);
+    const int64_t group = p_.problem.heads / p_.problem.kv_heads;
+    for (head_ = kv_head * group; head_ < (kv_head + 1) * group; ++head_) {
+      for (int64_t tile = task_.query_tiles.first; tile < query_tiles(visible_); tile += task_.query_tiles.step) {
+        query_ = visible_.first_query + tile * kTileQueries;
+        rows_ = std::min(kTileQueries, visible_.end_query - query_);
+        query_tile();
+      }
+    }
+  }
+
+ private:
+  using D = hn::ScalableTag<T>;
+  static constexpr T kInfinity = std::numeric_limits<T>::infinity();
+
+  void query_tile() {
+    pack_rows(p_.q.row<T>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_,
+              static_cast<T>(p_.problem.scale), queries_);
+    std::fill(queries_ + rows_ * row_size_, queries_ + round_up(rows_, kStrip) * row_size_, T(0));
+    std::fill_n(maxima_, kTileQueries, -kInfinity);
+    std::fill_n(sums_, kTileQueries * kLine<T>, T(0));
+    const int64_t keys = visible_.seen(query_ + rows_ - 1);
+    for (int64_t key = 0; key < keys; key += kForwardKeys) {
+      for (int64_t strip = 0; strip < rows_; strip += kStrip) add_keys(strip, key);
+    }
+    for (int64_t r = 0; r < rows_; ++r) finish_row(r);
+  }
+
+  // Takes the keys from `key` on, at most kForwardKeys, into softmax and values of kStrip rows.
+  void add_keys(int64_t strip, int64_t key) {
+    int64_t seen[kStrip];  // of this tile's keys; rows of padding see what the last row sees
+    for (int64_t r = 0; r < kStrip; ++r) {
+      const int64_t row = std::min(strip + r, rows_ - 1);
+      seen[r] = std::clamp<int64_t>(visible_.seen(query_ + row) - key, 0, kForwardKeys);
+    }
+    const int64_t most = seen[kStrip - 1];
+    if (most == 0) return;
+    const D d;
+    strip_scores(d, queries_ + strip * row_size_, key_panels_ + key * head_size_, head_size_, most, scores_,
+                 kForwardKeys);
+    T bases[kStrip];
+    for (int64_t r = 0; r < kStrip; ++r) bases[r] = raise_maximum(strip + r, scores_ + r * kForwardKeys, seen[r], key);
+    for (int64_t r = 0; r < kStrip; ++r) {
+      weights_of_row(strip + r, scores_ + r * kForwardKeys, bases[r], seen[r], key);
+    }
+    const Left<T> weights{scores_, kForwardKeys, 1};
+    for_each_block(d, head_size_, [&](int64_t c, auto block) HWY_ATTR {
+      T* y = y_ + strip * row_size_ + c;
+      const T* values = values_ + key * row_size_ + c;
+      if (key > 0) block.load(d, y, row_size_);
+      block.add(d, weights, values, row_size_, 0, seen[0]);
+      block.add_where(d, weights, values, row_size_, seen[0], most, [&](int64_t r, int64_t k) { return k < seen[r]; });
+      block.store(d, y, row_size_);
+    });
+  }
+
+  // Takes scores into the running maximum of a row; what was summed before is scaled to it. Returns what to subtract
+  // from scores.
+  HWY_INLINE T raise_maximum(int64_t row, const T* scores, int64_t count, int64_t key) {
+    const D d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    auto top = hn::Set(d, -kInfinity);
+    for (int64_t j = 0; j < count; j += lanes) {
+      top = larger(first_lanes_or(d, hn::Load(d, scores + j), count - j, top), top);
+    }
+    const T before = maxima_[row], maximum = std::max(before, largest_lane(d, top));
+    maxima_[row] = maximum;
+    // Where every score so far is -Inf, differences to the maximum would be NaN.
+    const T base = maximum == -kInfinity ? T(0) : maximum;
+    if (key > 0 && maximum > before) scale_row(row, std::exp(before - base));
+    return base;
+  }
+
+  // Scores become weights, up to the factor that finish_row() divides by.
+  HWY_INLINE void weights_of_row(int64_t row, T* scores, T base, int64_t count, int64_t key) {
+    const D d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    if (dropout_.on()) dropout_.draw(task_.batch, head_, query_ + row, visible_.first_key + key, count);
+    T* sums = sums_ + row * kLine<T>;
+    auto sum = hn::Load(d, sums);
+    for (int64_t j = 0; j < count; j += lanes) {
+      auto weight = exp_of_negative(d, hn::Sub(hn::Load(d, scores + j), hn::Set(d, base)));
+      weight = first_lanes_or(d, weight, count - j, hn::Zero(d));
+      sum = hn::Add(sum, weight);
+      hn::Store(dropout_.on() ? dropout_.keep(d, weight, j) : weight, d, scores + j);
+    }
+    hn::Store(sum, d, sums);
+  }
+
+  void scale_row(int64_t row, T factor) {
+    const D d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto scale = [&](T* p) HWY_ATTR { hn::Store(hn::Mul(hn::Load(d, p), hn::Set(d, factor)), d, p); };
+    scale(sums_ + row * kLine<T>);
+    for (int64_t c = 0; c < head_size_; c += lanes) scale(y_ + row * row_size_ + c);
+  }
+
+  void finish_row(int64_t row) {
+    const D d;
+    const T sum = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums_ + row * kLine<T>)));
+    const T kept = static_cast<T>(keep_scale(p_.problem));
+    unpack_rows(y_ + row * row_size_, 1, head_size_, kept / sum, false, p_.y.row<T>(task_.batch, query_ + row, head_),
+                p_.y.row_stride);
+    lse(head_)[query_ + row] = maxima_[row] + std::log(sum);
+  }
+
+  void clear_masked_rows() {
+    const int64_t group = p_.problem.heads / p_.problem.kv_heads;
+    for (int64_t head = task_.kv_head * group; head < (task_.kv_head + 1) * group; ++head) {
+      for (int64_t query = 0; query < p_.problem.queries; ++query) {
+        if (query == visible_.first_query) query = visible_.end_query;
+        if (query >= p_.problem.queries) break;
+        std::fill_n(p_.y.row<T>(task_.batch, query, head), head_size_, T(0));
+        lse(head)[query] = kInfinity;
+      }
+    }
+  }
+
+  T* lse(int64_t head) const { return p_.lse.as<T>() + (task_.batch * p_.problem.heads + head) * p_.problem.queries; }
+
+  const AttentionForward& p_;
+  const AttentionTask& task_;
+  const Visibility visible_;
+  const int64_t head_size_, row_size_;
+  DropoutRow dropout_;
+  T *key_panels_, *values_, *queries_, *y_, *maxima_, *sums_, *scores_;
+  int64_t head_ = 0, query_ = 0, rows_ = 0;  // of the tile at work
+};
+
+void forward_task(const AttentionForward& p, const AttentionTask& task, void* scratch) {
+  visit_floating(p.problem.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    ForwardTask<T>(p, task, static_cast<T*>(scratch)).run();
+  });
+}
+
+}  // namespace heed::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::cpu {
+
+HWY_EXPORT(forward_task);
+
+void attention_forward(Context& context, const AttentionForward& p) {
+  const int64_t kv_heads = p.problem.batch * p.problem.kv_heads;
+  if (kv_heads == 0 || p.problem.queries == 0) return;
+  // Each share copies the keys again, so no more of them than keep the threads busy.
+  constexpr int64_t kTasksPerThread = 4;
+  const int64_t threads = threads_for(p.problem);
+  const int64_t shares = std::clamp<int64_t>(ceil_divide(kTasksPerThread * threads, kv_heads), 1,
+                                             ceil_divide(p.problem.queries, kTileQueries));
+  visit_floating(p.problem.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for_each_task<T>(context, kv_heads * shares, threads, ForwardLayout<T>(p.problem), [&](int64_t i, T* scratch) {
+      const int64_t kv_head = i / shares;
+      const AttentionTask task{.batch = kv_head / p.problem.kv_heads,
+                               .kv_head = kv_head % p.problem.kv_heads,
+                               .query_tiles = {i % shares, shares}};
+      HWY_DYNAMIC_DISPATCH(forward_task)(p, task, scratch);
+    });
+  });
+}
+
+}  // namespace heed::cpu
+#endif

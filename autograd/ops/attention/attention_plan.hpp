@@ -1,0 +1,156 @@
+// What the forward and the backward kernel share besides arithmetic: who sees whom, and who computes what.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <utility>
+
+#include "autograd/core/shape.hpp"
+#include "autograd/cpu/parallel.hpp"
+#include "autograd/ops/attention/attention.hpp"
+
+namespace heed::cpu {
+
+// Queries of a tile; keys of a tile in forward and in backward. A tile of weights has to fit into the caches: in
+// forward only a strip of its rows is held at a time.
+inline constexpr int64_t kTileQueries = 64, kForwardKeys = 128, kBackwardKeys = 64;
+// Rows of a strip, at most: padding of tiles.
+inline constexpr int64_t kMaxStrip = 8;
+
+// Rows are padded to whole cache lines, so every row is aligned and vectors of any length fit.
+template <class T>
+inline constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+template <class T>
+constexpr int64_t padded(int64_t n) {
+  return round_up(n, kLine<T>);
+}
+
+// What a kept weight is multiplied with.
+inline double keep_scale(const AttentionProblem& p) { return 1 / (1 - p.dropout); }
+// Index of the random word of weight (b, head, query, key 0); a multiple of 4.
+inline uint64_t first_word(const AttentionProblem& p, int64_t batch, int64_t head, int64_t query) {
+  const int64_t row = p.first_row + batch;
+  return static_cast<uint64_t>(((row * p.heads + head) * p.queries + query) * round_up(p.keys, 4));
+}
+// A word below it drops the weight: 2^32 where all are dropped.
+inline uint64_t drop_below(const AttentionProblem& p) {
+  return static_cast<uint64_t>(std::llround(p.dropout * 0x1p32));
+}
+inline bool drops_all(const AttentionProblem& p) { return drop_below(p) > 0xFFFFFFFFu; }
+
+// The mask of one sequence. Queries of [first_query, end_query) see keys first_key … first_key + seen(query) - 1, at
+// least one of them; other queries see no key.
+struct Visibility {
+  int64_t first_key = 0, keys = 0;
+  int64_t first_query = 0, end_query = 0;
+  bool causal = false;
+  int64_t shift = 0;
+
+  // Grows with the query.
+  int64_t seen(int64_t query) const { return causal ? std::clamp<int64_t>(query + shift, 0, keys) : keys; }
+  // The first query that sees key first_key + key.
+  int64_t first_query_seeing(int64_t key) const {
+    return causal ? std::max(first_query, key + 1 - shift) : first_query;
+  }
+};
+
+inline Visibility visibility(const AttentionProblem& p, int64_t batch) {
+  const int64_t length = p.lengths ? p.lengths.as<int32_t>()[batch] : p.keys;
+  Visibility v{.first_key = p.side == PaddingSide::left ? p.keys - length : 0,
+               .keys = length,
+               .first_query = 0,
+               .end_query = p.queries,
+               .causal = p.causal,
+               .shift = 0};
+  v.shift = p.keys - p.queries - v.first_key + 1;
+  if (p.queries == p.keys) {
+    v.first_query = v.first_key;
+    v.end_query = v.first_key + length;
+  }
+  if (v.causal) v.first_query = std::max(v.first_query, 1 - v.shift);
+  if (v.keys == 0 || drops_all(p)) v.end_query = v.first_query;
+  v.end_query = std::max(v.first_query, v.end_query);
+  return v;
+}
+
+inline int64_t query_tiles(const Visibility& v) { return ceil_divide(v.end_query - v.first_query, kTileQueries); }
+
+// Every `step`th tile from `first` on: so the shares of a causal triangle are about equal.
+struct TileShare {
+  int64_t first = 0, step = 1;
+};
+
+// A kv head of a sequence with the query heads of its group, or a share of its tiles.
+struct AttentionTask {
+  int64_t batch = 0, kv_head = 0;
+  TileShare query_tiles = {}, key_tiles = {};
+  bool dq = true, dkv = true;  // backward: what to compute, as far as it is needed
+};
+
+// Offsets of the parts of one task's scratch memory.
+template <class T>
+class ScratchLayout {
+ public:
+  int64_t elements() const { return elements_; }
+
+ protected:
+  int64_t take(int64_t count) { return std::exchange(elements_, elements_ + padded<T>(count)); }
+
+ private:
+  int64_t elements_ = 0;
+};
+
+template <class T>
+struct ForwardLayout : ScratchLayout<T> {
+  int64_t key_panels, values;        // all keys of a sequence
+  int64_t queries, y, maxima, sums;  // a tile of queries; of the sums a vector for each row
+  int64_t scores;                    // a strip of queries, a tile of keys
+
+  explicit ForwardLayout(const AttentionProblem& p) {
+    const int64_t keys = round_up(p.keys, 2 * kLine<T>), columns = padded<T>(p.head_size);
+    key_panels = this->take(keys * p.head_size);
+    values = this->take(keys * columns);
+    queries = this->take(kTileQueries * columns);
+    y = this->take(kTileQueries * columns);
+    maxima = this->take(kTileQueries);
+    sums = this->take(kTileQueries * kLine<T>);
+    scores = this->take(kMaxStrip * kForwardKeys);
+  }
+};
+
+template <class T>
+struct BackwardLayout : ScratchLayout<T> {
+  int64_t key_panels, value_panels, keys, dk, dv;  // a tile of keys
+  int64_t queries, dy, dq;                         // a tile of queries
+  int64_t weights, dscores;                        // of both
+
+  explicit BackwardLayout(const AttentionProblem& p) {
+    const int64_t columns = padded<T>(p.head_size);
+    for (int64_t* part : {&key_panels, &value_panels, &keys, &dk, &dv}) *part = this->take(kBackwardKeys * columns);
+    for (int64_t* part : {&queries, &dy, &dq}) *part = this->take(kTileQueries * columns);
+    for (int64_t* part : {&weights, &dscores}) *part = this->take(kTileQueries * kBackwardKeys);
+  }
+};
+
+// Threads for a problem: another one is woken only where there is enough for it to do.
+inline int64_t threads_for(const AttentionProblem& p) {
+  constexpr double kGrain = 1 << 18;  // multiplications and additions
+  const double work = 2.0 * static_cast<double>(p.batch * p.heads * p.head_size) * static_cast<double>(p.queries) *
+                      static_cast<double>(p.keys);
+  return static_cast<int64_t>(std::clamp(work / kGrain, 1.0, static_cast<double>(max_threads())));
+}
+
+// Hands out tasks 0 … count - 1 to threads; body(task, scratch) gets scratch memory of its thread.
+template <class T, class Body>
+void for_each_task(const Context& context, int64_t count, int64_t threads, const ScratchLayout<T>& layout,
+                   const Body& body) {
+  threads = std::min(threads, count);
+  const Scratch<T> scratch(context, threads * layout.elements());
+  std::atomic<int64_t> next = 0;
+  parallel_for(threads, 1, [&](int64_t thread, int64_t) {
+    for (int64_t task = next++; task < count; task = next++) body(task, scratch.data() + thread * layout.elements());
+  });
+}
+
+}  // namespace heed::cpu

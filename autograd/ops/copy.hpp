@@ -1,0 +1,17 @@
+// copy: a new tensor with the same elements; its gradient passes to x.
+//   x any shape and dtype    y as x
+// Keeps nothing. Throws nothing but MemoryError.
+#pragma once
+
+#include "autograd/core/context.hpp"
+#include "autograd/tensor.hpp"
+
+namespace heed {
+
+Tensor copy(const Tensor& x);
+
+namespace cpu {
+void copy_elements(Context& context, const TensorRef& y, const ConstTensorRef& x);
+}  // namespace cpu
+
+}  // namespace heed

@@ -1,0 +1,46 @@
+// Log-softmax and negative log-likelihood in one: loss = (sum over targets of log(sum_j e^{x_j}) - x_target) /
+// denominator, in nats.
+//   logits (..., V) f32|f64    targets (...) i32    loss: a scalar, shape (), dtype of logits
+// dlogits = (softmax - onehot(target)) * dloss / denominator; exactly 0 for ignored targets and padded columns.
+// The largest logit of a row is taken off before anything is added to it, so logits of any size are exact. The losses
+// of the rows are summed in f64 in order. NaN in the logits of a target that counts, or in dloss, shows.
+// Keeps logits, targets, and per row the largest logit and the sum of the exponentials.
+// Throws ShapeError, DTypeError, ValueError (a target outside [0, V), a wrong option).
+#pragma once
+
+#include "autograd/core/context.hpp"
+#include "autograd/tensor.hpp"
+
+namespace heed {
+
+struct CrossEntropyOptions {
+  // Targets of this value count for nothing.
+  int32_t ignore_index = -1;
+  // 0: the number of targets that are not ignored (with none of them the loss is 0). Else what to divide by: that of
+  // the whole update, where the targets here are a part of it.
+  double denominator = 0;
+  // The vocabulary, where logits has more columns than that (padding, which is not even read). 0: all columns.
+  int64_t vocab = 0;
+};
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
+
+struct CrossEntropyForward {
+  TensorRef loss = {};
+  TensorRef row_max = {}, row_sum = {};  // (rows), dtype of logits; not written for ignored targets
+  TensorRef weight = {};                 // scalar f64: 1 / denominator, 0 where nothing counts
+  ConstTensorRef logits = {}, targets = {};
+  CrossEntropyOptions options = {};
+};
+struct CrossEntropyBackward {
+  GradientSink dlogits = {};
+  ConstTensorRef dloss = {}, logits = {}, targets = {}, row_max = {}, row_sum = {}, weight = {};
+  CrossEntropyOptions options = {};
+};
+
+namespace cpu {
+void cross_entropy_forward(Context& context, const CrossEntropyForward& p);
+void cross_entropy_backward(Context& context, const CrossEntropyBackward& p);
+}  // namespace cpu
+
+}  // namespace heed

@@ -1,0 +1,116 @@
+// Rows are independent and shared out over threads. Forward reads a row twice (the second time from a cache), backward
+// reads it once and writes its gradient.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "autograd/ops/cross_entropy_cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/cpu/parallel.hpp"
+#include "autograd/cpu/simd.hpp"
+#include "autograd/cpu/token_range.hpp"
+#include "autograd/ops/cross_entropy.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::cpu::HWY_NAMESPACE {
+namespace {
+
+// The loss of one row, in f64 so that a large difference of logits loses nothing.
+template <class T>
+double row_loss(const CrossEntropyForward& p, int64_t row) {
+  const hn::ScalableTag<T> d;
+  const T* x = p.logits.as<T>() + row * p.logits.shape.columns();
+  const T target = x[p.targets.as<int32_t>()[row]];
+  const T max = max_of(d, p.options.vocab, [&](auto load) HWY_ATTR { return load(x); });
+  const auto vmax = hn::Set(d, max);
+  const T sum = sum_of(d, p.options.vocab, [&](auto load) HWY_ATTR { return Exp(d, hn::Sub(load(x), vmax)); });
+  p.row_max.as<T>()[row] = max;
+  p.row_sum.as<T>()[row] = sum;
+  return (static_cast<double>(max) - static_cast<double>(target)) + static_cast<double>(std::log(sum));
+}
+
+void row_losses(const CrossEntropyForward& p, int64_t begin, int64_t end, double* losses) {
+  visit_floating(p.logits.dtype, [&](auto zero) {
+    const int32_t* targets = p.targets.as<int32_t>();
+    for (int64_t row = begin; row < end; ++row) {
+      losses[row] = targets[row] == p.options.ignore_index ? 0 : row_loss<decltype(zero)>(p, row);
+    }
+  });
+}
+
+template <class T>
+void differentiate_row(const CrossEntropyBackward& p, int64_t row, T gradient) {
+  const hn::ScalableTag<T> d;
+  const int64_t columns = p.logits.shape.columns();
+  const T* x = p.logits.as<T>() + row * columns;
+  const auto vmax = hn::Set(d, p.row_max.as<T>()[row]);
+  const auto per_exponential = hn::Set(d, gradient / p.row_sum.as<T>()[row]);
+  T* dx = p.dlogits.ref.as<T>() + row * columns;
+  for_each_vector(d, p.options.vocab, [&](int64_t, auto load, auto store) HWY_ATTR {
+    const auto v = hn::Mul(Exp(d, hn::Sub(load(x), vmax)), per_exponential);
+    store(p.dlogits.add ? hn::Add(load(dx), v) : v, dx);
+  });
+  dx[p.targets.as<int32_t>()[row]] -= gradient;
+  if (!p.dlogits.add) std::fill(dx + p.options.vocab, dx + columns, T(0));
+}
+
+void differentiate(const CrossEntropyBackward& p, int64_t begin, int64_t end) {
+  visit_floating(p.logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t columns = p.logits.shape.columns();
+    const T gradient = static_cast<T>(static_cast<double>(*p.dloss.as<T>()) * *p.weight.as<double>());
+    for (int64_t row = begin; row < end; ++row) {
+      if (p.targets.as<int32_t>()[row] != p.options.ignore_index) {
+        differentiate_row(p, row, gradient);
+      } else if (!p.dlogits.add) {
+        std::fill_n(p.dlogits.ref.as<T>() + row * columns, columns, T(0));
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace heed::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::cpu {
+namespace {
+
+HWY_EXPORT(row_losses);
+HWY_EXPORT(differentiate);
+
+int64_t grain(const ConstTensorRef& logits) { return ceil_divide(kElementwiseGrain / 2, logits.shape.columns()); }
+
+}  // namespace
+
+void cross_entropy_forward(Context& context, const CrossEntropyForward& p) {
+  require_tokens("cross_entropy: target", p.targets, p.options.vocab, p.options.ignore_index);
+  const int64_t rows = p.targets.shape.numel();
+  const Scratch<double> losses(context, rows);
+  parallel_for(rows, grain(p.logits), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(row_losses)(p, begin, end, losses.data());
+  });
+  const int32_t* targets = p.targets.as<int32_t>();
+  const int64_t counted = rows - std::count(targets, targets + rows, p.options.ignore_index);
+  const double denominator = p.options.denominator > 0 ? p.options.denominator : static_cast<double>(counted);
+  const double weight = counted > 0 ? 1 / denominator : 0;
+  double total = 0;
+  for (int64_t row = 0; row < rows; ++row) total += losses[row];
+  *p.weight.as<double>() = weight;
+  visit_floating(p.loss.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    *p.loss.as<T>() = static_cast<T>(total * weight);
+  });
+}
+
+void cross_entropy_backward(Context&, const CrossEntropyBackward& p) {
+  if (!p.dlogits) return;
+  parallel_for(p.targets.shape.numel(), grain(p.logits), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(differentiate)(p, begin, end);
+  });
+}
+
+}  // namespace heed::cpu
+#endif

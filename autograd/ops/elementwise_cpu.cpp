@@ -1,0 +1,133 @@
+// One pass over memory each: elements are independent and shared out over threads in ranges.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "autograd/ops/elementwise_cpu.cpp"
+#include <hwy/foreach_target.h>
+
+#include "autograd/cpu/parallel.hpp"
+#include "autograd/cpu/simd.hpp"
+#include "autograd/ops/elementwise.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::cpu::HWY_NAMESPACE {
+namespace {
+
+// out[i] = value(…) or += for the elements [begin, end); value(d, read) gives a vector, read(tensor) the elements
+// there.
+template <class Value>
+HWY_INLINE void write(const GradientSink& out, int64_t begin, int64_t end, Value&& value) {
+  visit_floating(out.ref.dtype, [&](auto zero) HWY_ATTR {
+    using T = decltype(zero);
+    const hn::ScalableTag<T> d;
+    T* y = out.ref.as<T>() + begin;
+    for_each_vector(d, end - begin, [&](int64_t, auto load, auto store) HWY_ATTR {
+      const auto v =
+          value(d, [&](const ConstTensorRef& x) HWY_ATTR { return load(static_cast<const T*>(x.data) + begin); });
+      store(out.add ? hn::Add(load(y), v) : v, y);
+    });
+  });
+}
+
+void multiply_range(const Product& p, int64_t begin, int64_t end) {
+  write(p.y, begin, end, [&](auto, auto read) HWY_ATTR { return hn::Mul(read(p.a), read(p.b)); });
+}
+
+void multiply_by_range(const Scaled& p, int64_t begin, int64_t end) {
+  write(p.y, begin, end, [&](auto d, auto read) HWY_ATTR {
+    using T = hn::TFromD<decltype(d)>;
+    return hn::Mul(read(p.x), hn::Set(d, static_cast<T>(p.factor)));
+  });
+}
+
+constexpr double kRoot = 0.7978845608028654;  // sqrt(2/pi)
+constexpr double kCubic = 0.044715;
+
+// min(x^2, 30^2): sigmoid(2u) is 0 or 1 long before, and so neither u nor u' overflows for a large x.
+template <class D, class V = Vec<D>>
+HWY_INLINE V bounded_square(D d, V x) {
+  using T = hn::TFromD<D>;
+  return Min(hn::Mul(x, x), hn::Set(d, static_cast<T>(900)));
+}
+
+template <class D, class V = Vec<D>>
+HWY_INLINE V gelu_gate(D d, V x, V square) {
+  using T = hn::TFromD<D>;
+  const V two_root = hn::Set(d, static_cast<T>(2 * kRoot)), cubic = hn::Set(d, static_cast<T>(2 * kRoot * kCubic));
+  return Sigmoid(d, hn::Mul(x, hn::MulAdd(square, cubic, two_root)));
+}
+
+void gelu_range(const ActivationForward& p, int64_t begin, int64_t end) {
+  write({p.y}, begin, end, [&](auto d, auto read) HWY_ATTR {
+    const auto x = read(p.x);
+    return hn::Mul(x, gelu_gate(d, x, bounded_square(d, x)));
+  });
+}
+
+void gelu_backward_range(const ActivationBackward& p, int64_t begin, int64_t end) {
+  write(p.dx, begin, end, [&](auto d, auto read) HWY_ATTR {
+    using T = hn::TFromD<decltype(d)>;
+    const auto two_root = hn::Set(d, static_cast<T>(2 * kRoot));
+    const auto cubic = hn::Set(d, static_cast<T>(2 * kRoot * 3 * kCubic));
+    const auto x = read(p.x), square = bounded_square(d, x), gate = gelu_gate(d, x, square);
+    const auto gate_slope = hn::Mul(hn::NegMulAdd(gate, gate, gate), hn::MulAdd(square, cubic, two_root));
+    return hn::Mul(read(p.dy), hn::MulAdd(x, gate_slope, gate));
+  });
+}
+
+void relu_range(const ActivationForward& p, int64_t begin, int64_t end) {
+  write({p.y}, begin, end, [&](auto d, auto read) HWY_ATTR {
+    const auto x = read(p.x);
+    return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x);  // a NaN is not <= 0
+  });
+}
+
+void relu_backward_range(const ActivationBackward& p, int64_t begin, int64_t end) {
+  write(p.dx, begin, end, [&](auto d, auto read) HWY_ATTR {
+    const auto x = read(p.x);
+    const auto dx = hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), read(p.dy));
+    return hn::IfThenElse(hn::IsNaN(x), x, dx);
+  });
+}
+
+}  // namespace
+}  // namespace heed::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::cpu {
+namespace {
+
+HWY_EXPORT(multiply_range);
+HWY_EXPORT(multiply_by_range);
+HWY_EXPORT(gelu_range);
+HWY_EXPORT(gelu_backward_range);
+HWY_EXPORT(relu_range);
+HWY_EXPORT(relu_backward_range);
+
+template <class P>
+void over_elements(int64_t n, const P& p, void (*range)(const P&, int64_t, int64_t)) {
+  parallel_for(n, kElementwiseGrain, [&](int64_t begin, int64_t end) { range(p, begin, end); });
+}
+
+}  // namespace
+
+void multiply(Context&, const Product& p) {
+  if (p.y) over_elements(p.a.shape.numel(), p, HWY_DYNAMIC_DISPATCH(multiply_range));
+}
+void multiply_by(Context&, const Scaled& p) {
+  if (p.y) over_elements(p.x.shape.numel(), p, HWY_DYNAMIC_DISPATCH(multiply_by_range));
+}
+void gelu_forward(Context&, const ActivationForward& p) {
+  over_elements(p.x.shape.numel(), p, HWY_DYNAMIC_DISPATCH(gelu_range));
+}
+void gelu_backward(Context&, const ActivationBackward& p) {
+  if (p.dx) over_elements(p.x.shape.numel(), p, HWY_DYNAMIC_DISPATCH(gelu_backward_range));
+}
+void relu_forward(Context&, const ActivationForward& p) {
+  over_elements(p.x.shape.numel(), p, HWY_DYNAMIC_DISPATCH(relu_range));
+}
+void relu_backward(Context&, const ActivationBackward& p) {
+  if (p.dx) over_elements(p.x.shape.numel(), p, HWY_DYNAMIC_DISPATCH(relu_backward_range));
+}
+
+}  // namespace heed::cpu
+#endif

@@ -1,0 +1,44 @@
+// embedding: y[..., :] = table[tokens[...], :]
+//   table (V, C) f32|f64    tokens (...) i32    y (..., C) as table
+//   The gradient of a table row is the sum of dy over the positions of its token, in their order: no atomics, the same
+//   bits for any threads. Where it is added to an existing gradient only the rows of tokens that occur are touched.
+//   Keeps tokens.
+// add_positions: y[b, t, :] = x[b, t, :] + positions[t, :]
+//   x (B, T, C) f32|f64    positions (at least T, C) as x, the first T rows are used    y as x
+//   dpositions is the sum over b, in order; 0 for rows from T on. Keeps nothing.
+// Throws ShapeError, DTypeError, ValueError (a token outside [0, V)).
+#pragma once
+
+#include "autograd/core/context.hpp"
+#include "autograd/tensor.hpp"
+
+namespace heed {
+
+Tensor embedding(const Tensor& table, const Tensor& tokens);
+Tensor add_positions(const Tensor& x, const Tensor& positions);
+
+struct EmbeddingForward {
+  TensorRef y = {};
+  ConstTensorRef table = {}, tokens = {};
+};
+struct EmbeddingBackward {
+  GradientSink dtable = {};
+  ConstTensorRef dy = {}, tokens = {};
+};
+struct AddPositionsForward {
+  TensorRef y = {};
+  ConstTensorRef x = {}, positions = {};
+};
+struct AddPositionsBackward {
+  GradientSink dpositions = {};
+  ConstTensorRef dy = {};
+};
+
+namespace cpu {
+void embedding_forward(Context& context, const EmbeddingForward& p);
+void embedding_backward(Context& context, const EmbeddingBackward& p);
+void add_positions_forward(Context& context, const AddPositionsForward& p);
+void add_positions_backward(Context& context, const AddPositionsBackward& p);
+}  // namespace cpu
+
+}  // namespace heed

@@ -1,0 +1,64 @@
+#include "data/dirichlet.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace heed::data {
+
+namespace {
+
+// A normal variate takes the uniforms 4 i and 4 i + 1 (one Philox block), the acceptance 4 i + 2; attempts count from
+// 1, since uniform 0 belongs to the boost of small shapes.
+double log_gamma_variate_above_one(const RandomStream& stream, double shape) {
+  const double d = shape - 1.0 / 3.0;
+  const double c = 1.0 / std::sqrt(9.0 * d);
+  for (uint64_t attempt = 1;; ++attempt) {
+    const double z = stream.normal(4 * attempt);
+    const double root = 1.0 + c * z;
+    if (root <= 0.0) continue;
+    const double v = root * root * root, log_v = 3.0 * std::log(root);
+    if (std::log(stream.uniform(4 * attempt + 2)) < 0.5 * z * z + d * (1.0 - v + log_v)) return std::log(d) + log_v;
+  }
+}
+
+// Turns the logarithms of gamma variates into a Dirichlet row.
+void normalize(std::span<double> row) {
+  const double max = *std::max_element(row.begin(), row.end());
+  double sum = 0.0;
+  for (double& value : row) sum += value = std::exp(value - max);
+  for (double& value : row) value /= sum;
+}
+
+}  // namespace
+
+double log_gamma_variate(const RandomStream& stream, double shape) {
+  if (shape >= 1.0) return log_gamma_variate_above_one(stream, shape);
+  if (shape == 0.0) return -std::numeric_limits<double>::infinity();
+  return log_gamma_variate_above_one(stream, shape + 1.0) + std::log(stream.uniform(0)) / shape;
+}
+
+std::vector<double> hierarchical_dirichlet_rows(int64_t vocab_size, std::span<const double> alpha, uint32_t seed) {
+  std::vector<double> parents(vocab_size, 1.0 / static_cast<double>(vocab_size));
+  int64_t num_rows = 1;
+  for (size_t level = 0; level < alpha.size(); ++level) {
+    if (level > 0) num_rows *= vocab_size;
+    const int64_t num_parents = static_cast<int64_t>(parents.size()) / vocab_size;
+    RandomStream stream{
+        seed, random_site(RandomDomain::data, static_cast<uint32_t>(level), static_cast<uint32_t>(RandomPlace::rows))};
+    std::vector<double> rows(num_rows * vocab_size);
+    for (int64_t c = 0; c < num_rows; ++c) {
+      const double* parent = parents.data() + (c % num_parents) * vocab_size;
+      const std::span<double> row(rows.data() + c * vocab_size, vocab_size);
+      for (int64_t x = 0; x < vocab_size; ++x) {
+        stream.update = static_cast<uint64_t>(c * vocab_size + x);
+        row[x] = log_gamma_variate(stream, alpha[level] * parent[x]);
+      }
+      normalize(row);
+    }
+    parents = std::move(rows);
+  }
+  return parents;
+}
+
+}  // namespace heed::data

@@ -1,0 +1,91 @@
+#include "data/line_source.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "autograd/core/check.hpp"
+#include "data/window.hpp"
+
+namespace heed::data {
+
+namespace {
+
+// Fisher and Yates, from the last place down.
+void shuffle(std::vector<int64_t>& order, const RandomStream& stream) {
+  for (auto i = static_cast<int64_t>(order.size()) - 1; i > 0; --i) {
+    std::swap(order[i], order[random_below(stream, static_cast<uint64_t>(i), i + 1)]);
+  }
+}
+
+void require_lines(const std::string& name, const SplitSizes& sizes) {
+  const auto require_split = [&](int64_t lines, const char* split, const char* remedy) {
+    require<DataError>(lines > 0, "{} has {} lines, none of them for {}, which needs at least 1: take more lines or {}",
+                       name, sizes.total(), split, remedy);
+  };
+  require_split(sizes.train, "training", "keep fewer for validation and test");
+  require_split(sizes.validation, "validation", "raise data.val_lines or data.val_fraction");
+}
+
+}  // namespace
+
+LineSource::LineSource(Parts parts, int64_t seq_len)
+    : tokenizer_(std::move(parts.tokenizer)), tokens_(std::move(parts.tokens)), seed_(parts.seed), seq_len_(seq_len) {
+  require<ConfigError>(seq_len >= 1, "model.seq_len = {}, it must be at least 1", seq_len);
+  require<ValueError>(tokenizer_->end_token().has_value(), "a source of lines needs a tokenizer with an end token");
+  const int32_t end_token = *tokenizer_->end_token();
+  tokens_.insert(tokens_.begin(), end_token);
+  if (tokens_.back() != end_token) tokens_.push_back(end_token);
+
+  std::vector<int64_t> ends;  // where each line's first end token is, and the last line's second
+  for (int64_t i = 0; i < static_cast<int64_t>(tokens_.size()); ++i) {
+    if (tokens_[i] == end_token) ends.push_back(i);
+  }
+  std::vector<int64_t> order(ends.size() - 1);
+  std::iota(order.begin(), order.end(), 0);
+  shuffle(order, text_stream(seed_, TextRandomPlace::line_order, 0));
+
+  sizes_ = split_lines(static_cast<int64_t>(order.size()), parts.split);
+  require_lines(parts.name, sizes_);
+  for (int64_t i = 0; i < static_cast<int64_t>(order.size()); ++i) {
+    const int split = i < sizes_.train ? 0 : i < sizes_.train + sizes_.validation ? 1 : 2;
+    add_windows(windows_[split], ends[order[i]], ends[order[i] + 1]);
+  }
+}
+
+void LineSource::add_windows(std::vector<Window>& windows, int64_t line_begin, int64_t line_end) const {
+  for (int64_t first = line_begin; first < line_end; first += seq_len_) {
+    windows.push_back({first, std::min(seq_len_, line_end - first)});
+  }
+}
+
+void LineSource::require_seq_len(int64_t seq_len) const {
+  require<ValueError>(seq_len == seq_len_, "windows of {} tokens, the lines were cut for model.seq_len = {}", seq_len,
+                      seq_len_);
+}
+
+void LineSource::fill(const Window& window, std::span<int32_t> inputs, std::span<int32_t> targets) const {
+  require_seq_len(static_cast<int64_t>(inputs.size()));
+  shift_padded_window(std::span(tokens_).subspan(window.first, window.num_targets + 1), inputs, targets);
+}
+
+void LineSource::train_window(uint64_t step, int64_t row, std::span<int32_t> inputs, std::span<int32_t> targets) const {
+  require<ValueError>(row >= 0, "train_window: row {}, the first is 0", row);
+  const std::vector<Window>& windows = windows_of(Split::train);
+  const RandomStream stream = text_stream(seed_, TextRandomPlace::train_windows, step);
+  fill(windows[random_below(stream, static_cast<uint64_t>(row), static_cast<int64_t>(windows.size()))], inputs,
+       targets);
+}
+
+int64_t LineSource::num_eval_windows(Split split, int64_t seq_len) const {
+  require_seq_len(seq_len);
+  return static_cast<int64_t>(windows_of(split).size());
+}
+
+void LineSource::eval_window(Split split, int64_t index, std::span<int32_t> inputs, std::span<int32_t> targets) const {
+  const std::vector<Window>& windows = windows_of(split);
+  require<ValueError>(0 <= index && index < static_cast<int64_t>(windows.size()), "eval_window: window {} of {}", index,
+                      windows.size());
+  fill(windows[index], inputs, targets);
+}
+
+}  // namespace heed::data

@@ -1,0 +1,130 @@
+#include "data/markov_source.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/core/check.hpp"
+#include "data/dirichlet.hpp"
+
+namespace heed::data {
+
+namespace {
+
+void check_sizes(const MarkovConfig& config) {
+  using Chain = MarkovChain;
+  const int64_t memory = config.offsets.empty() ? 0 : *std::max_element(config.offsets.begin(), config.offsets.end());
+  const int64_t exponent = static_cast<int64_t>(config.offsets.size()) + 1;
+  require<ConfigError>(config.vocab_size >= 1, "data.vocab_size = {}, it must be at least 1", config.vocab_size);
+  require<ConfigError>(bounded_power(config.vocab_size, memory, Chain::kMaxStates) <= Chain::kMaxStates,
+                       "data.vocab_size = {} with {} makes {}^{} states, at most {} are allowed: lower one of the two",
+                       config.vocab_size, config.depth, config.vocab_size, memory, Chain::kMaxStates);
+  require<ConfigError>(memory <= Chain::kMaxMemory, "{} looks back {} tokens, at most {} are allowed", config.depth,
+                       memory, Chain::kMaxMemory);
+  require<ConfigError>(
+      bounded_power(config.vocab_size, exponent, Chain::kMaxTableEntries) <= Chain::kMaxTableEntries,
+      "data.vocab_size = {} with {} makes a table of {}^{} numbers, at most {} are allowed: lower one of the two",
+      config.vocab_size, config.depth, config.vocab_size, exponent, Chain::kMaxTableEntries);
+}
+
+void check_alpha(const MarkovConfig& config) {
+  require<ConfigError>(config.alpha.size() == config.offsets.size() + 1,
+                       "data.alpha has {} values, {} needs {}: the unigram's first, then one for each longer context",
+                       config.alpha.size(), config.depth, config.offsets.size() + 1);
+  for (const double alpha : config.alpha) {
+    require<ConfigError>(kMinAlpha <= alpha && alpha <= kMaxAlpha, "data.alpha holds {}, each must be in {} to {}",
+                         alpha, kMinAlpha, kMaxAlpha);
+  }
+}
+
+MarkovChain draw_chain(const MarkovConfig& config) {
+  check_sizes(config);
+  check_alpha(config);
+  return MarkovChain(config.vocab_size, config.offsets,
+                     hierarchical_dirichlet_rows(config.vocab_size, config.alpha, config.seed));
+}
+
+RandomPlace eval_place(Split split) {
+  switch (split) {
+    case Split::train:
+      return RandomPlace::train_eval_windows;
+    case Split::validation:
+      return RandomPlace::validation_windows;
+    case Split::test:
+      return RandomPlace::test_windows;
+  }
+  throw ValueError("eval_window: no such split");
+}
+
+RandomStream window_stream(uint32_t seed, RandomPlace place, uint64_t update) {
+  return {seed, random_site(RandomDomain::data, 0, static_cast<uint32_t>(place)), update};
+}
+
+std::string context_name(int64_t context_tokens) {
+  constexpr const char* kNames[] = {"unigram", "bigram", "trigram"};
+  return context_tokens < 3 ? kNames[context_tokens] : fmt::format("{}-gram", context_tokens + 1);
+}
+
+}  // namespace
+
+MarkovSource::MarkovSource(const MarkovConfig& config) : chain_(draw_chain(config)), seed_(config.seed) {}
+
+void MarkovSource::fill_window(const RandomStream& stream, int64_t row, std::span<int32_t> inputs,
+                               std::span<int32_t> targets) const {
+  require<ValueError>(row >= 0, "window {} asked for, the first is 0", row);
+  std::vector<int32_t> tokens(inputs.size() + 1);
+  const uint64_t stride = (tokens.size() + 3) / 4 * 4;
+  chain_.sample(stream, static_cast<uint64_t>(row) * stride, tokens);
+  shift_window(tokens, inputs, targets);
+}
+
+void MarkovSource::train_window(uint64_t step, int64_t row, std::span<int32_t> inputs,
+                                std::span<int32_t> targets) const {
+  fill_window(window_stream(seed_, RandomPlace::train_windows, step), row, inputs, targets);
+}
+
+int64_t MarkovSource::num_eval_windows(Split, int64_t seq_len) const {
+  require<ValueError>(seq_len >= 1, "num_eval_windows: seq_len = {}, it must be at least 1", seq_len);
+  return (kMinEvalTargets + seq_len - 1) / seq_len;
+}
+
+void MarkovSource::eval_window(Split split, int64_t index, std::span<int32_t> inputs,
+                               std::span<int32_t> targets) const {
+  const int64_t count = num_eval_windows(split, static_cast<int64_t>(inputs.size()));
+  require<ValueError>(0 <= index && index < count, "eval_window: window {} of {}", index, count);
+  fill_window(window_stream(seed_, eval_place(split), 0), index, inputs, targets);
+}
+
+std::optional<double> MarkovSource::log_loss(std::span<const int32_t> inputs, std::span<const int32_t> targets) const {
+  require<ShapeError>(inputs.size() == targets.size() && !inputs.empty(),
+                      "log_loss: {} inputs, {} targets; they must be as many, and at least 1", inputs.size(),
+                      targets.size());
+  const auto require_token = [&](int32_t token) {
+    require<ValueError>(0 <= token && token < vocab_size(), "log_loss: token {}, it must be 0 to {}", token,
+                        vocab_size() - 1);
+  };
+  double loss = 0.0;
+  int64_t state = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    require_token(inputs[i]);
+    state = chain_.next_state(state, inputs[i]);
+    if (targets[i] == kIgnoreTarget) continue;
+    require_token(targets[i]);
+    loss -= std::log(chain_.probability(static_cast<int64_t>(i) + 1, state, targets[i]));
+  }
+  return loss;
+}
+
+std::vector<ContextEntropy> MarkovSource::entropies(int64_t seq_len) const {
+  require<ValueError>(seq_len >= 1, "entropies: seq_len = {}, it must be at least 1", seq_len);
+  const std::span<const double> conditional = chain_.conditional_entropies();
+  std::vector<ContextEntropy> result;
+  for (int64_t k = 0; k <= chain_.memory(); ++k) {
+    const int64_t num_short = std::min(seq_len, k);  // the first positions know 1 … k tokens
+    double sum = static_cast<double>(seq_len - num_short) * conditional[k];
+    for (int64_t known = 1; known <= num_short; ++known) sum += conditional[known];
+    result.push_back({k, sum / static_cast<double>(seq_len), context_name(k)});
+  }
+  return result;
+}
+
+}  // namespace heed::data

@@ -1,0 +1,54 @@
+// Windows of one long row of tokens, cut by position: train | validation | test.
+//
+//   training    a split of N tokens has windows(N, T) = N - T windows; row r of update s is the one that begins at
+//               random_below(stream of (seed, s), r, N - T)
+//   evaluation  the whole split at stride T: window i has the inputs i·T … and every target 1 … N - 1 is there exactly
+//               once; the last window may be shorter, its remaining targets are ignored
+#pragma once
+
+#include <memory>
+
+#include "data/source.hpp"
+#include "data/splits.hpp"
+#include "data/token_sequence.hpp"
+#include "data/tokenizer.hpp"
+
+namespace heed::data {
+
+inline constexpr const char* kSplitKeys = "data.val_fraction and data.test_fraction";
+
+class PositionSource final : public Source {
+ public:
+  struct Parts {
+    std::string name;  // of the file, for error texts
+    std::shared_ptr<const Tokenizer> tokenizer;
+    std::unique_ptr<TokenSequence> tokens;
+    SplitSizes sizes;
+    uint32_t seed = 0;
+    std::string split_keys = kSplitKeys;  // what decides on the sizes, for error texts
+  };
+
+  // Throws DataError naming the file, the tokens there are and those needed, unless training and validation, and test
+  // if it is not empty, have a window of seq_len; ValueError if the sizes are not those of the tokens.
+  PositionSource(Parts parts, int64_t seq_len);
+
+  int64_t vocab_size() const override { return parts_.tokenizer->vocab_size(); }
+  const Tokenizer* tokenizer() const override { return parts_.tokenizer.get(); }
+  void train_window(uint64_t step, int64_t row, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
+  int64_t num_eval_windows(Split split, int64_t seq_len) const override;
+  void eval_window(Split split, int64_t index, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
+
+  const SplitSizes& sizes() const { return parts_.sizes; }
+
+ private:
+  int64_t begin_of(Split split) const;
+  int64_t size_of(Split split) const;
+
+  Parts parts_;
+};
+
+// The check of the constructor, for the moment when only the number of tokens is known.
+void require_windows(const std::string& name, const SplitSizes& sizes, int64_t seq_len,
+                     const std::string& split_keys = kSplitKeys);
+
+}  // namespace heed::data

@@ -1,0 +1,89 @@
+#include "data/posix_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "autograd/core/check.hpp"
+
+namespace heed::data {
+
+namespace {
+
+void require_done(bool done, const std::string& name, const char* what) {
+  require<DataError>(done, "{} cannot be {}: {}", name, what, std::strerror(errno));
+}
+
+int flags_of(PosixFile::Access access) {
+  // Without O_NONBLOCK opening a pipe would wait for a writer.
+  if (access == PosixFile::Access::read) return O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+  return O_RDWR | O_CLOEXEC | (access == PosixFile::Access::create ? O_CREAT | O_EXCL : 0);
+}
+
+}  // namespace
+
+std::string quoted_path(const std::string& path) {
+  std::error_code ignored;
+  const std::string absolute = std::filesystem::absolute(path, ignored).lexically_normal().string();
+  std::string quoted = "\"";
+  for (const char c : absolute) {
+    const auto code = static_cast<uint8_t>(c);
+    if (code < 0x20 || code == 0x7F) {
+      quoted += fmt::format("\\u{:04X}", code);
+    } else {
+      if (c == '"' || c == '\\') quoted += '\\';
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+PosixFile::PosixFile(const std::string& path, Access access)
+    : name_(quoted_path(path)), descriptor_(::open(path.c_str(), flags_of(access), 0666)) {
+  require_done(descriptor_ >= 0, name_, access == Access::create ? "created" : "opened");
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(descriptor_);
+    throw DataError(
+        fmt::format("{} is {}, it must be a file", name_, S_ISDIR(status.st_mode) ? "a folder" : "no file"));
+  }
+}
+
+PosixFile::~PosixFile() { ::close(descriptor_); }
+
+int64_t PosixFile::size() const {
+  struct stat status {};
+  require_done(::fstat(descriptor_, &status) == 0, name_, "examined");
+  return status.st_size;
+}
+
+void PosixFile::read(int64_t offset, std::span<char> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pread(descriptor_, bytes.data(), bytes.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    require_done(count >= 0, name_, "read");
+    require<DataError>(count > 0, "{} ends at byte {}, {} more were expected", name_, offset, bytes.size());
+    bytes = bytes.subspan(count);
+    offset += count;
+  }
+}
+
+void PosixFile::write(int64_t offset, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    require_done(count > 0, name_, "written");
+    bytes.remove_prefix(count);
+    offset += count;
+  }
+}
+
+void PosixFile::truncate(int64_t size) { require_done(::ftruncate(descriptor_, size) == 0, name_, "truncated"); }
+
+void PosixFile::sync() { require_done(::fsync(descriptor_) == 0, name_, "written to disk"); }
+
+}  // namespace heed::data

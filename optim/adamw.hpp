@@ -1,0 +1,48 @@
+// AdamW: Adam with decoupled weight decay, for update t = 1, 2, …
+//   w -= lr * weight_decay * w                                  decayed spans only, before the move
+//   m = beta1 * m + (1 - beta1) * g                             g = gradient * gradient_scale
+//   v = beta2 * v + (1 - beta2) * g^2
+//   w -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
+// All in the dtype of the weights; what depends on t and the options alone is computed in f64 first. In f32 a gradient
+// above 1.8e19 makes v infinite, and its weight moves no more.
+// Loshchilov, Hutter 2017, "Decoupled weight decay regularization" (arXiv 1711.05101); Kingma, Ba 2014 (arXiv
+// 1412.6980).
+#pragma once
+
+#include "autograd/core/context.hpp"
+#include "optim/optimizer.hpp"
+
+namespace heed::optim {
+
+struct AdamWOptions {
+  double beta1 = 0.9, beta2 = 0.999;  // in [0, 1)
+  double eps = 1e-8;                  // above 0
+  double weight_decay = 0.1;
+};
+
+class AdamW final : public Optimizer {
+ public:
+  // Throws ValueError for options out of their range, and as Optimizer does. State: m and v of each span.
+  AdamW(std::vector<ParameterSpan> spans, const AdamWOptions& options);
+
+ private:
+  void update(size_t span, double learning_rate, double gradient_scale) override;
+
+  AdamWOptions options_;
+  std::vector<Tensor> m_, v_;  // by span
+};
+
+struct AdamWStep {
+  TensorRef weights = {}, m = {}, v = {};
+  ConstTensorRef gradients = {};
+  double learning_rate = 0, gradient_scale = 1;
+  double beta1 = 0, beta2 = 0, eps = 0;
+  double weight_decay = 0;  // 0 for a span that is not decayed
+  int64_t t = 1;
+};
+
+}  // namespace heed::optim
+
+namespace heed::cpu {
+void adamw_step(Context& context, const optim::AdamWStep& p);
+}  // namespace heed::cpu

@@ -1,0 +1,71 @@
+#include "optim/optimizer.hpp"
+
+#include <cmath>
+#include <functional>
+
+namespace heed::optim {
+namespace {
+
+void require_flat(const ParameterSpan& span, size_t index, DType dtype) {
+  require<ShapeError>(span.weights && span.gradients, "optimizer: span {} has no {}", index,
+                      span.weights ? "gradients" : "weights");
+  require<ShapeError>(span.weights.rank() == 1 && span.gradients.shape() == span.weights.shape(),
+                      "optimizer: span {} has weights {} and gradients {}, both must be flat and of one size", index,
+                      span.weights.shape(), span.gradients.shape());
+  require<DTypeError>(is_floating(dtype) && span.weights.dtype() == dtype && span.gradients.dtype() == dtype,
+                      "optimizer: span {} has {} weights and {} gradients, all must be {}", index, span.weights.dtype(),
+                      span.gradients.dtype(), is_floating(dtype) ? name(dtype) : "f32 or f64");
+}
+
+bool share_memory(const Tensor& a, const Tensor& b) {
+  const auto begin = [](const Tensor& t) { return static_cast<const char*>(t.ref().data); };
+  const auto end = [&](const Tensor& t) { return begin(t) + t.numel() * size_bytes(t.dtype()); };
+  return std::less<>()(begin(a), end(b)) && std::less<>()(begin(b), end(a));
+}
+
+// A stretch that is listed twice would be updated twice.
+void require_apart(const std::vector<ParameterSpan>& spans) {
+  std::vector<Tensor> tensors;
+  for (const ParameterSpan& span : spans) {
+    for (const Tensor& tensor : {span.weights, span.gradients}) {
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        require<ValueError>(!share_memory(tensor, tensors[i]),
+                            "optimizer: the {} of span {} and the {} of span {} overlap",
+                            i % 2 == 0 ? "weights" : "gradients", i / 2,
+                            tensors.size() % 2 == 0 ? "weights" : "gradients", tensors.size() / 2);
+      }
+      tensors.push_back(tensor);
+    }
+  }
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::vector<ParameterSpan> spans) : spans_(std::move(spans)) {
+  require<ValueError>(!spans_.empty(), "optimizer: there are no parameters to update");
+  for (size_t i = 0; i < spans_.size(); ++i) {
+    require_flat(spans_[i], i, spans_[0].weights ? spans_[0].weights.dtype() : DType::f32);
+  }
+  require_apart(spans_);
+}
+
+void Optimizer::step(double learning_rate, double gradient_scale) {
+  require_not_negative("optim.learning_rate", learning_rate);
+  require<ValueError>(std::isfinite(gradient_scale) && gradient_scale > 0,
+                      "optimizer: the gradient scale is {}, it must be finite and above 0", gradient_scale);
+  ++steps_;
+  for (size_t span = 0; span < spans_.size(); ++span) update(span, learning_rate, gradient_scale);
+}
+
+Tensor Optimizer::add_state(const std::string& name, size_t span) {
+  const Tensor& weights = spans_[span].weights;
+  Tensor tensor = zeros(weights.shape(), weights.dtype(), weights.device(), MemoryCategory::optimizer);
+  state_.emplace_back(fmt::format("{}.{}", name, span), tensor);
+  return tensor;
+}
+
+void require_not_negative(const char* key, double value) {
+  require<ValueError>(std::isfinite(value) && value >= 0, "{} is {}, it must be finite and not negative", key, value);
+}
+
+}  // namespace heed::optim

@@ -1,0 +1,21 @@
+#include "optim/sgd.hpp"
+
+#include "autograd/core/dispatch.hpp"
+
+namespace heed::optim {
+
+Sgd::Sgd(std::vector<ParameterSpan> spans, const SgdOptions& options) : Optimizer(std::move(spans)), options_(options) {
+  require_not_negative("optim.weight_decay", options.weight_decay);
+}
+
+void Sgd::update(size_t span, double learning_rate, double gradient_scale) {
+  const ParameterSpan& p = spans()[span];
+  HEED_DISPATCH(p.weights.device(), sgd_step,
+                {.weights = p.weights.ref(),
+                 .gradients = p.gradients,
+                 .learning_rate = learning_rate,
+                 .gradient_scale = gradient_scale,
+                 .weight_decay = p.decay ? options_.weight_decay : 0.0});
+}
+
+}  // namespace heed::optim

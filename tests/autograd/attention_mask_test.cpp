@@ -1,0 +1,247 @@
+// Masks, dropout, layouts and memory of attention: what must be exact.
+#include <limits>
+
+#include "autograd/cpu/parallel.hpp"
+#include "tests/autograd/attention_run.hpp"
+#include "tests/support/tolerance.hpp"
+
+namespace heed::test {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// x with rows t of sequence b replaced by NaN where is_poisoned(b, t).
+Tensor poison(const Tensor& x, const std::function<bool(int64_t, int64_t)>& is_poisoned) {
+  const int64_t rows = x.shape()[1], columns = x.shape()[2];
+  const Values clean = x.values();
+  return from_values(x.shape(), x.dtype(), numbers(x.numel(), [&](int64_t i) {
+                       const int64_t row = i / columns;
+                       return is_poisoned(row / rows, row % rows) ? kNan : clean[static_cast<size_t>(i)];
+                     }));
+}
+
+// Elements of the rows chosen, in order.
+Values rows_of(const Values& values, const Shape& shape, const std::function<bool(int64_t, int64_t)>& is_chosen) {
+  const int64_t rows = shape[1], columns = shape[2];
+  Values chosen;
+  for (int64_t i = 0; i < shape.numel(); ++i) {
+    const int64_t row = i / columns;
+    if (is_chosen(row / rows, row % rows)) chosen.push_back(values[static_cast<size_t>(i)]);
+  }
+  return chosen;
+}
+
+void expect_zeros(const Values& values) {
+  EXPECT_FALSE(values.empty());
+  for (const double v : values) EXPECT_EQ(v, 0.0);
+}
+
+// NaN in every masked position changes no bit elsewhere, and the masked positions themselves give exact zeros.
+TEST(AttentionMask, PaddingIsNeverTouched) {
+  constexpr int64_t kLength = 100, kWidth = 2 * 7;
+  const std::vector<int32_t> lengths{100, 0, 67, 1, 30};
+  for (const PaddingSide side : {PaddingSide::right, PaddingSide::left}) {
+    for (const bool causal : {true, false}) {
+      for (const DType dtype : {DType::f32, DType::f64}) {
+        const auto is_padding = [&](int64_t b, int64_t t) {
+          const int64_t length = lengths[static_cast<size_t>(b)];
+          return side == PaddingSide::right ? t >= length : t < kLength - length;
+        };
+        const auto poisoned = [&](const Tensor& x) { return poison(x, is_padding); };
+        const AttentionOptions options{
+            .num_heads = 2, .causal = causal, .lengths = from_tokens({5}, lengths), .side = side};
+        const Inputs in = random_inputs({5, kLength, kWidth}, {5, kLength, kWidth}, dtype);
+        const Result clean = run(in, options);
+        expect_same_bits(clean, run({poisoned(in.q), poisoned(in.k), poisoned(in.v), poisoned(in.dy)}, options));
+        for (const Values* values : {&clean.y, &clean.dq, &clean.dk, &clean.dv}) {
+          expect_zeros(rows_of(*values, in.q.shape(), is_padding));
+        }
+      }
+    }
+  }
+}
+
+// A query that no key is valid for, and queries before the first key.
+TEST(AttentionMask, QueriesWithoutKeysGiveExactZeros) {
+  const Inputs in = random_inputs({2, 40, 6}, {2, 10, 6});
+  const Result r = run(in, {.num_heads = 2, .lengths = from_tokens({2}, {0, 10})});
+  const auto sees_none = [](int64_t b, int64_t t) { return b == 0 || t < 30; };
+  expect_zeros(rows_of(r.y, in.q.shape(), sees_none));
+  expect_zeros(rows_of(r.dq, in.q.shape(), sees_none));
+  const auto unseen = [](int64_t b, int64_t) { return b == 0; };
+  expect_zeros(rows_of(r.dk, in.k.shape(), unseen));
+  expect_zeros(rows_of(r.dv, in.k.shape(), unseen));
+}
+
+TEST(AttentionMask, NoKeysAndNoSequences) {
+  const Tensor q = random("q", {2, 3, 4});
+  q.set_requires_grad(true);
+  const Tensor none = zeros({2, 0, 4}, DType::f32);
+  const Tensor y = attention(q, none, none, {});
+  backward(y, random("dy", y.shape()));
+  expect_zeros(y.values());
+  expect_zeros(q.grad().values());
+  EXPECT_EQ(
+      attention(zeros({0, 3, 4}, DType::f32), zeros({0, 3, 4}, DType::f32), zeros({0, 3, 4}, DType::f32), {}).numel(),
+      0);
+}
+
+// NaN in position `at` of q, k, v and dy: what does not depend on it keeps its bits, what does is NaN.
+TEST(AttentionMask, TheFutureIsNeverTouched) {
+  constexpr int64_t kLength = 150;
+  const Inputs in = random_inputs({1, kLength, 2 * 5}, {1, kLength, 2 * 5});
+  const AttentionOptions options{.num_heads = 2};
+  const Result clean = run(in, options);
+  const auto expect_rows = [&](const Values& got, const Values& want, const std::function<bool(int64_t)>& is_nan) {
+    const auto spared = [&](int64_t, int64_t t) { return !is_nan(t); };
+    const auto hit = [&](int64_t, int64_t t) { return is_nan(t); };
+    expect_same_bits(rows_of(got, in.q.shape(), spared), rows_of(want, in.q.shape(), spared));
+    for (const double value : rows_of(got, in.q.shape(), hit)) EXPECT_TRUE(std::isnan(value));
+  };
+  for (const int64_t at : {0, 1, 7, 63, 64, 70, 130, 149}) {
+    SCOPED_TRACE(at);
+    const auto here = [&](int64_t, int64_t t) { return t == at; };
+    const auto only = [&](int64_t t) { return t == at; };
+    const auto before = [&](int64_t t) { return t <= at; };
+    const auto after = [&](int64_t t) { return t >= at; };
+    const auto all = [](int64_t) { return true; };
+    const auto none = [](int64_t) { return false; };
+    const Result q = run({poison(in.q, here), in.k, in.v, in.dy}, options);
+    expect_rows(q.y, clean.y, only);
+    expect_rows(q.dq, clean.dq, only);
+    expect_rows(q.dk, clean.dk, before);
+    expect_rows(q.dv, clean.dv, before);
+    const Result k = run({in.q, poison(in.k, here), in.v, in.dy}, options);
+    expect_rows(k.y, clean.y, after);
+    expect_rows(k.dq, clean.dq, after);
+    expect_rows(k.dk, clean.dk, all);
+    expect_rows(k.dv, clean.dv, all);
+    const Result v = run({in.q, in.k, poison(in.v, here), in.dy}, options);
+    expect_rows(v.y, clean.y, after);
+    expect_rows(v.dq, clean.dq, after);
+    expect_rows(v.dk, clean.dk, all);
+    expect_rows(v.dv, clean.dv, none);
+    const Result dy = run({in.q, in.k, in.v, poison(in.dy, here)}, options);
+    expect_rows(dy.y, clean.y, none);
+    expect_rows(dy.dq, clean.dq, only);
+    expect_rows(dy.dk, clean.dk, before);
+    expect_rows(dy.dv, clean.dv, before);
+  }
+}
+
+const RandomStream kRandom{.seed = 5, .site = random_site(RandomDomain::dropout, 1, 3), .update = 17};
+
+TEST(AttentionDropout, OfZeroChangesNoBit) {
+  const Inputs in = random_inputs({2, 33, 8}, {2, 33, 8});
+  expect_same_bits(run(in, {.num_heads = 2}), run(in, {.num_heads = 2, .random = kRandom, .first_row = 4}));
+}
+
+TEST(AttentionDropout, OfOneGivesExactZeros) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Inputs in = random_inputs({2, 33, 8}, {2, 33, 8}, dtype);
+    const Result r = run(in, {.num_heads = 2, .dropout = 1, .random = kRandom});
+    for (const Values* values : {&r.y, &r.dq, &r.dk, &r.dv}) expect_zeros(*values);
+  }
+}
+
+// With v[j] = the unit vector of j, y holds the weights; q = 0 makes them equal before dropout.
+TEST(AttentionDropout, KeepsTheWeightsThatTheStreamSays) {
+  constexpr int64_t kBatch = 2, kHeads = 2, kQueries = 37, kKeys = 70, kFirstRow = 6;
+  constexpr double kP = 0.3;
+  const int64_t width = kHeads * kKeys;
+  const Tensor v = from_values({kBatch, kKeys, width}, DType::f32, numbers(kBatch * kKeys * width, [&](int64_t i) {
+                                 return i % kKeys == i / width % kKeys ? 1.0 : 0.0;
+                               }));
+  const Values y =
+      attention(zeros({kBatch, kQueries, width}, DType::f32), random("k", v.shape()), v,
+                {.num_heads = kHeads, .causal = false, .dropout = kP, .random = kRandom, .first_row = kFirstRow})
+          .values();
+  for (int64_t n = 0; n < static_cast<int64_t>(y.size()); ++n) {
+    const int64_t j = n % kKeys, h = n / kKeys % kHeads, i = n / width % kQueries, b = n / width / kQueries;
+    const int64_t index = (((kFirstRow + b) * kHeads + h) * kQueries + i) * round_up(kKeys, 4) + j;
+    const bool keep = kRandom.word(static_cast<uint64_t>(index)) >= std::round(kP * 0x1p32);
+    EXPECT_NEAR(y[static_cast<size_t>(n)], keep ? 1 / (1 - kP) / kKeys : 0.0, kF32 / kKeys);
+  }
+}
+
+Inputs half_of(const Inputs& in, int64_t half) {
+  const auto cut = [&](const Tensor& x) {
+    const Shape shape{x.shape()[0] / 2, x.shape()[1], x.shape()[2]};
+    return x.slice(half * shape.numel(), shape);
+  };
+  return {cut(in.q), cut(in.k), cut(in.v), cut(in.dy)};
+}
+
+TEST(AttentionDropout, TwoHalfBatchesAreOneBatch) {
+  constexpr int64_t kBatch = 4;
+  const Inputs in = random_inputs({kBatch, 130, 3 * 5}, {kBatch, 130, 3 * 5});
+  const AttentionOptions options{.num_heads = 3, .dropout = 0.2, .random = kRandom, .first_row = 8};
+  const Result whole = run(in, options);
+  AttentionOptions second = options;
+  second.first_row += kBatch / 2;
+  const Result first_half = run(half_of(in, 0), options), second_half = run(half_of(in, 1), second);
+  for (const auto part : {&Result::y, &Result::dq, &Result::dk, &Result::dv}) {
+    Values joined = first_half.*part;
+    joined.insert(joined.end(), (second_half.*part).begin(), (second_half.*part).end());
+    expect_same_bits(whole.*part, joined);
+  }
+}
+
+// Few heads are shared out by tiles, many by heads: the bits are the same.
+TEST(AttentionThreads, NeverChangeABit) {
+  const int threads = cpu::max_threads();
+  for (const int64_t heads : {1, 5}) {
+    const Inputs in = random_inputs({1, 330, heads * 16}, {1, 330, heads * 16});
+    const AttentionOptions options{.num_heads = heads, .dropout = 0.1, .random = kRandom};
+    cpu::set_max_threads(1);
+    const Result one = run(in, options);
+    for (const int count : {2, 3, 16}) {
+      cpu::set_max_threads(count);
+      expect_same_bits(one, run(in, options));
+    }
+    cpu::set_max_threads(threads);
+  }
+}
+
+TEST(AttentionPacked, IsAttentionOfItsParts) {
+  constexpr int64_t kBatch = 2, kLength = 70, kHeads = 4, kKvHeads = 2, kSize = 5;
+  constexpr int64_t kColumns = (kHeads + 2 * kKvHeads) * kSize;
+  const Tensor qkv = random("qkv", {kBatch, kLength, kColumns}), dy = random("dy", {kBatch, kLength, kHeads * kSize});
+  const AttentionOptions options{.num_heads = kHeads, .num_kv_heads = kKvHeads};
+  const auto part = [&](const Values& packed, int64_t first, int64_t heads) {
+    Values columns;
+    for (int64_t i = 0; i < kBatch * kLength * kColumns; ++i) {
+      const int64_t head = i % kColumns / kSize;
+      if (head >= first && head < first + heads) columns.push_back(packed[static_cast<size_t>(i)]);
+    }
+    return columns;
+  };
+  const auto tensor = [&](int64_t first, int64_t heads) {
+    return from_values({kBatch, kLength, heads * kSize}, DType::f32, part(qkv.values(), first, heads));
+  };
+  const Result parts =
+      run({tensor(0, kHeads), tensor(kHeads, kKvHeads), tensor(kHeads + kKvHeads, kKvHeads), dy}, options);
+  qkv.set_requires_grad(true);
+  const Tensor y = attention_packed(qkv, options);
+  backward(y, dy);
+  const Values gradient = qkv.grad().values();
+  expect_same_bits(parts, {y.values(), part(gradient, 0, kHeads), part(gradient, kHeads, kKvHeads),
+                           part(gradient, kHeads + kKvHeads, kKvHeads)});
+}
+
+int64_t peak_bytes(int64_t length) {
+  constexpr int64_t kHeads = 4, kWidth = 128;
+  const Tensor qkv = random("qkv", {1, length, 3 * kWidth}), dy = random("dy", {1, length, kWidth});
+  qkv.set_requires_grad(true);
+  const int64_t before = memory_report(Device::cpu).total.current_bytes;
+  reset_memory_peaks(Device::cpu);
+  backward(attention_packed(qkv, {.num_heads = kHeads}), dy);
+  return memory_report(Device::cpu).total.peak_bytes - before;
+}
+
+TEST(AttentionMemory, GrowsWithTheLengthNotItsSquare) {
+  EXPECT_LE(static_cast<double>(peak_bytes(4096)), 2.2 * static_cast<double>(peak_bytes(2048)));
+}
+
+}  // namespace
+}  // namespace heed::test

@@ -1,0 +1,100 @@
+#include "autograd/ops/elementwise.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "autograd/tape.hpp"
+#include "tests/support/tolerance.hpp"
+
+namespace heed::test {
+namespace {
+
+using Values = std::vector<double>;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+Tensor leaf(const Values& values, DType dtype = DType::f32) {
+  return from_values({static_cast<int64_t>(values.size())}, dtype, values).set_requires_grad(true);
+}
+
+Values gradient(Tensor (*operation)(const Tensor&), const Values& x, const Values& dy, DType dtype = DType::f32) {
+  const Tensor input = leaf(x, dtype);
+  backward(operation(input), from_values(input.shape(), dtype, dy));
+  return input.grad().values();
+}
+
+TEST(Gelu, KnownValues) {
+  const Values y = gelu(leaf({0, 1, -1, 3, -3})).values();
+  const Values expected{0, 0.841192, -0.158808, 2.996363, -0.003637};
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], kSixDigits);
+}
+
+// x^3 overflows long before x does.
+TEST(Gelu, LargeValuesAreTheLineOrZero) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const double huge = dtype == DType::f32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+    for (const double x : {31.0, 1e4, 1e15, 1e30, huge}) {
+      EXPECT_EQ(gelu(leaf({x, -x}, dtype)).values(), Values({static_cast<double>(leaf({x}, dtype).item()), 0})) << x;
+      EXPECT_EQ(gradient(gelu, {x, -x}, {1, 1}, dtype), Values({1, 0})) << x;
+    }
+  }
+}
+
+TEST(Gelu, NanAndInfStay) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Values y = gelu(leaf({kNan, kInf}, dtype)).values();
+    EXPECT_TRUE(std::isnan(y[0]));
+    EXPECT_EQ(y[1], kInf);
+    EXPECT_TRUE(std::isnan(gradient(gelu, {kNan}, {1}, dtype)[0]));
+    EXPECT_TRUE(std::isnan(gradient(gelu, {-40}, {kNan}, dtype)[0]));
+  }
+}
+
+TEST(Relu, ZeroBelowAndAtZero) {
+  const Values x{-kInf, -1, -0.0, 0, 2, kInf};
+  EXPECT_EQ(relu(leaf(x)).values(), Values({0, 0, 0, 0, 2, kInf}));
+  EXPECT_EQ(gradient(relu, x, Values(6, 3)), Values({0, 0, 0, 0, 3, 3}));
+}
+
+TEST(Relu, NanShowsInTheResultAndTheGradient) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Values y = relu(leaf({kNan, -1}, dtype)).values();
+    EXPECT_TRUE(std::isnan(y[0]));
+    EXPECT_EQ(y[1], 0);
+    EXPECT_TRUE(std::isnan(gradient(relu, {kNan}, {1}, dtype)[0]));
+    EXPECT_TRUE(std::isnan(gradient(relu, {1}, {kNan}, dtype)[0]));
+  }
+}
+
+TEST(Add, OneTensorTwiceHasTwiceTheGradient) {
+  const Tensor x = leaf({1, 2, 3});
+  backward(add(x, x), from_values({3}, DType::f32, {1, 10, 100}));
+  EXPECT_EQ(x.grad().values(), Values({2, 20, 200}));
+}
+
+// The gradient of a sum is one tensor for both sides: adding to one of them must not change the other.
+TEST(Add, SidesDoNotShareTheirGradients) {
+  const Tensor a = leaf({1, 2}), b = leaf({3, 4});
+  const Tensor a2 = scale(a, 2), b2 = scale(b, 3);
+  backward(add(add(a2, b2), a2), from_values({2}, DType::f32, {1, 10}));
+  EXPECT_EQ(a.grad().values(), Values({4, 40}));
+  EXPECT_EQ(b.grad().values(), Values({3, 30}));
+}
+
+TEST(Mul, OneTensorTwice) {
+  const Tensor x = leaf({3, -5});
+  backward(mul(x, x), from_values({2}, DType::f32, {1, 1}));
+  EXPECT_EQ(x.grad().values(), Values({6, -10}));
+}
+
+TEST(Scale, ByZeroKeepsNan) {
+  const Values y = scale(leaf({1, kNan}), 0).values();
+  EXPECT_EQ(y[0], 0);
+  EXPECT_TRUE(std::isnan(y[1]));
+}
+
+}  // namespace
+}  // namespace heed::test

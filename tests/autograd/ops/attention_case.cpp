@@ -1,0 +1,263 @@
+#include "autograd/ops/attention/attention.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "autograd/op_case.hpp"
+
+using namespace heed;
+
+namespace {
+
+struct Setting {
+  std::string label = {};
+  int64_t batch = 2, queries = 5, keys = 5, heads = 2, kv_heads = 2, head_size = 3;
+  bool causal = true;
+  double scale = 0;
+  std::vector<int32_t> lengths = {};
+  PaddingSide side = PaddingSide::right;
+  double dropout = 0;
+  bool differences = true;  // whether the gradient is also checked by differences
+};
+
+constexpr int64_t kFirstRow = 3;
+const RandomStream kRandom{.seed = 11, .site = random_site(RandomDomain::dropout, 2, 1), .update = 9};
+
+AttentionOptions options(const Setting& s) {
+  return {.num_heads = s.heads,
+          .num_kv_heads = s.kv_heads,
+          .causal = s.causal,
+          .scale = s.scale,
+          .lengths = s.lengths.empty() ? Tensor() : from_tokens({s.batch}, s.lengths),
+          .side = s.side,
+          .dropout = s.dropout,
+          .random = kRandom,
+          .first_row = kFirstRow};
+}
+
+bool is_valid(const Setting& s, int64_t b, int64_t position) {
+  if (s.lengths.empty()) return true;
+  const int64_t length = s.lengths[static_cast<size_t>(b)];
+  return s.side == PaddingSide::right ? position < length : position >= s.keys - length;
+}
+
+bool sees(const Setting& s, int64_t b, int64_t i, int64_t j) {
+  const bool query_is_valid = s.queries != s.keys || is_valid(s, b, i);
+  return query_is_valid && is_valid(s, b, j) && (!s.causal || j <= i + s.keys - s.queries);
+}
+
+bool keeps(const Setting& s, int64_t b, int64_t h, int64_t i, int64_t j) {
+  if (s.dropout == 0) return true;
+  const int64_t index = (((kFirstRow + b) * s.heads + h) * s.queries + i) * round_up(s.keys, 4) + j;
+  return kRandom.word(static_cast<uint64_t>(index)) >= std::round(s.dropout * 0x1p32);
+}
+
+// Where the heads of one tensor are among the inputs.
+template <class S>
+struct Heads {
+  const ReferenceInput<S>& input;
+  int64_t head_size, first_head;
+  const S& at(int64_t b, int64_t t, int64_t h, int64_t c) const {
+    return input[(b * input.shape[1] + t) * input.shape[2] + (first_head + h) * head_size + c];
+  }
+};
+
+// One row of one head; keys that are not seen take no part at all.
+template <class S>
+void append_row(const Setting& s, const Heads<S>& q, const Heads<S>& k, const Heads<S>& v, int64_t b, int64_t i,
+                int64_t h, std::vector<S>& y) {
+  using std::exp;
+  const int64_t kv_head = h / (s.heads / s.kv_heads);
+  const double scale = s.scale == 0 ? 1 / std::sqrt(static_cast<double>(s.head_size)) : s.scale;
+  std::vector<int64_t> keys;
+  std::vector<S> scores;
+  for (int64_t j = 0; j < s.keys; ++j) {
+    if (!sees(s, b, i, j)) continue;
+    S score = 0;
+    for (int64_t c = 0; c < s.head_size; ++c) score += q.at(b, i, h, c) * k.at(b, j, kv_head, c);
+    keys.push_back(j);
+    scores.push_back(score * S(scale));
+  }
+  std::vector<S> row(static_cast<size_t>(s.head_size), S(0));
+  if (!keys.empty()) {
+    S most = scores[0], sum = 0;
+    for (const S& score : scores) most = score > most ? score : most;
+    for (S& score : scores) sum += score = exp(score - most);
+    for (size_t n = 0; n < keys.size(); ++n) {
+      if (!keeps(s, b, h, i, keys[n])) continue;
+      const S weight = scores[n] / sum * S(1 / (1 - s.dropout));
+      for (int64_t c = 0; c < s.head_size; ++c) row[static_cast<size_t>(c)] += weight * v.at(b, keys[n], kv_head, c);
+    }
+  }
+  y.insert(y.end(), row.begin(), row.end());
+}
+
+// Inputs q, k, v, or one packed tensor.
+template <class S>
+std::vector<S> reference(const Setting& s, const ReferenceInputs<S>& in) {
+  const bool packed = in.size() == 1;
+  const Heads<S> q{in[0], s.head_size, 0};
+  const Heads<S> k{in[packed ? 0 : 1], s.head_size, packed ? s.heads : 0};
+  const Heads<S> v{in[packed ? 0 : 2], s.head_size, packed ? s.heads + s.kv_heads : 0};
+  std::vector<S> y;
+  for (int64_t b = 0; b < s.batch; ++b) {
+    for (int64_t i = 0; i < s.queries; ++i) {
+      for (int64_t h = 0; h < s.heads; ++h) append_row(s, q, k, v, b, i, h, y);
+    }
+  }
+  return y;
+}
+
+OpSample sample(const Setting& s) {
+  const double seen = s.causal ? 0.5 : 1.0;
+  return {.label = s.label,
+          .inputs = {normal("q", {s.batch, s.queries, s.heads * s.head_size}),
+                     normal("k", {s.batch, s.keys, s.kv_heads * s.head_size}),
+                     normal("v", {s.batch, s.keys, s.kv_heads * s.head_size})},
+          .run = [s](const Tensors& in) { return attention(in[0], in[1], in[2], options(s)); },
+          .reference = plain([s](const auto& in) { return reference(s, in); }),
+          .check_gradients_by_differences = s.differences,
+          .flops = seen * 4.0 * static_cast<double>(s.batch * s.heads * s.queries * s.keys * s.head_size),
+          .bytes = 2.0 * sizeof(float) * static_cast<double>(s.batch * s.head_size) *
+                   static_cast<double>(s.queries * s.heads + s.keys * s.kv_heads)};
+}
+
+OpSample packed_sample(const Setting& s) {
+  OpSample result = sample(s);
+  result.inputs = {normal("qkv", {s.batch, s.keys, (s.heads + 2 * s.kv_heads) * s.head_size})};
+  result.run = [s](const Tensors& in) { return attention_packed(in[0], options(s)); };
+  return result;
+}
+
+Tensor ones(const Shape& shape, DType dtype = DType::f32) { return full(shape, dtype, 1.0); }
+
+std::function<void()> with(const AttentionOptions& options, const Shape& q = {2, 4, 12}, const Shape& k = {2, 5, 12}) {
+  return [=] { attention(ones(q), ones(k), ones(k), options); };
+}
+
+}  // namespace
+
+OP_CASE(attention) {
+  for (const Setting& s : std::vector<Setting>{
+           {.label = "causal"},
+           {.label = "full", .causal = false},
+           {.label = "one of all", .batch = 1, .queries = 1, .keys = 1, .heads = 1, .kv_heads = 1, .head_size = 1},
+           {.label = "more keys", .queries = 3, .keys = 7},
+           {.label = "more queries, the first see nothing", .queries = 7, .keys = 3},
+           {.label = "other keys, full", .queries = 4, .keys = 9, .causal = false},
+           {.label = "own scale", .scale = 0.25},
+           {.label = "right padding", .batch = 3, .lengths = {5, 2, 0}},
+           {.label = "left padding", .batch = 3, .lengths = {1, 0, 3}, .side = PaddingSide::left},
+           {.label = "left padding, full",
+           .batch = 3,
+           .causal = false,
+           .lengths = {4, 0, 5},
+           .side = PaddingSide::left},
+           {.label = "right padding of keys", .queries = 3, .keys = 7, .causal = false, .lengths = {0, 6}},
+           {.label = "right padding, more keys", .queries = 3, .keys = 7, .lengths = {5, 6}},
+           {.label = "left padding, more keys", .queries = 4, .keys = 6, .lengths = {3, 6}, .side = PaddingSide::left},
+           {.label = "groups of 3", .heads = 6, .kv_heads = 2},
+           {.label = "one kv head", .heads = 4, .kv_heads = 1},
+           {.label = "dropout", .queries = 9, .keys = 9, .dropout = 0.3},
+           {.label = "dropout, more keys, groups", .queries = 6, .keys = 11, .heads = 4, .dropout = 0.5},
+           {.label = "dropout, left padding", .lengths = {5, 2}, .side = PaddingSide::left, .dropout = 0.25},
+           {.label = "wide heads", .batch = 1, .queries = 18, .keys = 18, .head_size = 65},
+           {.label = "several tiles", .batch = 1, .queries = 131, .keys = 131, .head_size = 5, .differences = false},
+           {.label = "several tiles of keys", .batch = 1, .queries = 9, .keys = 530, .causal = false},
+           {.label = "several tiles, one kv head, left padding, dropout",
+           .queries = 70,
+           .keys = 140,
+           .kv_heads = 1,
+           .lengths = {131, 75},
+           .side = PaddingSide::left,
+           .dropout = 0.1,
+           .differences = false},
+       }) {
+    op.sample(sample(s));
+  }
+
+  op.error<ShapeError>("q without heads", with({}, {2, 12}), "attention: q has shape (2, 12)");
+  op.error<ShapeError>("width no multiple of heads", with({.num_heads = 5}), "for 5 heads");
+  op.error<ShapeError>("k of another batch", with({.num_heads = 2}, {2, 4, 12}, {3, 4, 12}), "k has shape (3, 4, 12)");
+  op.error<ShapeError>("k of all heads", with({.num_heads = 4, .num_kv_heads = 2}), "must be (2, T, 6)");
+  op.error<ShapeError>(
+      "v of another length",
+      [] {
+        attention(ones({2, 4, 12}), ones({2, 5, 12}), ones({2, 4, 12}), {});
+      },
+      "v has shape (2, 4, 12), it must be that of k, (2, 5, 12)");
+  op.error<DTypeError>(
+      "mixed dtypes",
+      [] {
+        attention(ones({2, 4, 12}), ones({2, 4, 12}, DType::f64), ones({2, 4, 12}), {});
+      },
+      "k is f64 but q is f32");
+  op.error<DTypeError>(
+      "tokens",
+      [] {
+        const Tensor x = from_tokens({1, 1, 1}, {1});
+        attention(x, x, x, {});
+      },
+      "i32");
+  op.error<ValueError>("no heads", with({.num_heads = 0}), "model.num_heads");
+  op.error<ValueError>("kv heads that do not divide", with({.num_heads = 4, .num_kv_heads = 3}), "model.num_kv_heads");
+  op.error<ValueError>("negative kv heads", with({.num_heads = 4, .num_kv_heads = -4}), "-4 kv heads");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  op.error<ValueError>("scale NaN", with({.scale = nan}), "scale is nan");
+  op.error<ValueError>("dropout above 1", with({.dropout = 1.1}), "dropout is 1.1, it must be 0 to 1");
+  op.error<ValueError>("negative dropout", with({.dropout = -0.1}), "model.attention_dropout");
+  op.error<ValueError>("dropout NaN", with({.dropout = nan}), "model.attention_dropout");
+  op.error<ValueError>("negative first row", with({.first_row = -1}), "first_row is -1");
+  op.error<ShapeError>("more weights than 63 bits count", with({.dropout = 0.1, .first_row = int64_t{1} << 60}),
+                       "63 bits");
+  op.error<DTypeError>("lengths f32", with({.lengths = ones({2})}), "lengths are f32");
+  op.error<ShapeError>("too few lengths", with({.lengths = from_tokens({1}, {1})}), "lengths have shape (1)");
+  op.error<ValueError>("length too large", with({.lengths = from_tokens({2}, {5, 6})}), "lengths[1] is 6");
+  op.error<ValueError>("negative length", with({.lengths = from_tokens({2}, {-1, 5})}), "lengths[0] is -1");
+
+  op.bench(sample({.label = "12 x 64, 4 heads of 32",
+                   .batch = 12,
+                   .queries = 64,
+                   .keys = 64,
+                   .heads = 4,
+                   .kv_heads = 4,
+                   .head_size = 32}));
+  op.bench(sample({.label = "1 x 1024, 12 heads of 64",
+                   .batch = 1,
+                   .queries = 1024,
+                   .keys = 1024,
+                   .heads = 12,
+                   .kv_heads = 12,
+                   .head_size = 64}));
+}
+
+OP_CASE(attention_packed) {
+  for (const Setting& s : std::vector<Setting>{
+           {.label = "causal"},
+           {.label = "full, groups of 2", .heads = 4, .causal = false},
+           {.label = "right padding, one kv head", .heads = 3, .kv_heads = 1, .lengths = {4, 1}},
+           {.label = "left padding, dropout", .lengths = {3, 5}, .side = PaddingSide::left, .dropout = 0.4},
+           {.label = "several tiles", .batch = 1, .queries = 67, .keys = 67, .head_size = 17, .differences = false},
+       }) {
+    op.sample(packed_sample(s));
+  }
+  op.error<ShapeError>(
+      "width",
+      [] {
+        attention_packed(ones({2, 4, 12}), {.num_heads = 4, .num_kv_heads = 2});
+      },
+      "qkv has shape (2, 4, 12), for 4 heads and 2 kv heads it must be (B, T, 8 * head size)");
+  op.error<DTypeError>(
+      "tokens",
+      [] {
+        attention_packed(from_tokens({1, 1, 3}, {1, 2, 3}), {});
+      },
+      "i32");
+  op.bench(packed_sample({.label = "64 x 256, 6 heads of 64",
+                          .batch = 64,
+                          .queries = 256,
+                          .keys = 256,
+                          .heads = 6,
+                          .kv_heads = 6,
+                          .head_size = 64}));
+}

@@ -1,0 +1,30 @@
+#include "autograd/ops/cast.hpp"
+
+#include "autograd/op_case.hpp"
+
+using namespace heed;
+
+namespace {
+
+OpSample sample(const Shape& shape, DType dtype) {
+  return {.label = fmt::format("{} to {}", shape, dtype),
+          .inputs = {normal("x", shape)},
+          .run = [dtype](const Tensors& in) { return cast(in[0], dtype); },
+          .reference = plain([](const auto& in) { return in[0].values; }),
+          // Rounding to f32 makes steps of the function.
+          .check_gradients_by_differences = dtype == DType::f64,
+          .bytes = 12.0 * static_cast<double>(shape.numel())};
+}
+
+}  // namespace
+
+OP_CASE(cast) {
+  for (const Shape& shape : {Shape{}, Shape{3, 5}, Shape{3, 7001}}) {
+    for (const DType dtype : {DType::f32, DType::f64}) op.sample(sample(shape, dtype));
+  }
+  op.bench(sample({768, 512}, DType::f64));
+  op.error<DTypeError>(
+      "to tokens", [] { cast(full({2}, DType::f32, 1.0), DType::i32); }, "cast: from f32 to i32");
+  op.error<DTypeError>(
+      "from tokens", [] { cast(from_tokens({1}, {1}), DType::f32); }, "cast: from i32 to f32");
+}

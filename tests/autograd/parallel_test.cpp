@@ -1,0 +1,131 @@
+#include "autograd/cpu/parallel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "autograd/core/check.hpp"
+
+namespace heed::test {
+namespace {
+
+class Parallel : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { cpu::set_max_threads(GetParam()); }
+  void TearDown() override { cpu::set_max_threads(before_); }
+
+  const int before_ = cpu::max_threads();
+};
+
+struct Ranges {
+  std::mutex mutex;
+  std::vector<std::pair<int64_t, int64_t>> list;
+  void add(int64_t begin, int64_t end) {
+    const std::lock_guard lock(mutex);
+    list.emplace_back(begin, end);
+  }
+};
+
+TEST_P(Parallel, ForCoversEachIndexOnceInRangesOfTheGrain) {
+  for (const int64_t grain : {1, 2, 7, 16}) {
+    for (int64_t n = 0; n <= 4 * grain * GetParam() + 2; ++n) {
+      Ranges ranges;
+      std::vector<std::atomic<int>> visits(static_cast<size_t>(n));
+      cpu::parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+        ranges.add(begin, end);
+        for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+      });
+      for (const auto& count : visits) ASSERT_EQ(count, 1) << n << " by " << grain;
+      ASSERT_LE(ranges.list.size(), static_cast<size_t>(GetParam()));
+      for (const auto& [begin, end] : ranges.list) {
+        ASSERT_TRUE(end - begin >= grain || ranges.list.size() == 1) << n << " by " << grain << ": " << end - begin;
+      }
+    }
+  }
+}
+
+TEST_P(Parallel, SmallWorkStaysOnTheCallingThread) {
+  const std::thread::id caller = std::this_thread::get_id();
+  int calls = 0;
+  cpu::parallel_for(199, 100, [&](int64_t begin, int64_t end) {
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    EXPECT_EQ(begin, 0);
+    EXPECT_EQ(end, 199);
+    ++calls;
+  });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_P(Parallel, LargeWorkIsShared) {
+  Ranges ranges;
+  cpu::parallel_for(1000, 1, [&](int64_t begin, int64_t end) { ranges.add(begin, end); });
+  EXPECT_EQ(ranges.list.size(), static_cast<size_t>(cpu::max_threads()));
+}
+
+TEST_P(Parallel, TasksRunOnceEach) {
+  for (const int64_t n : {0, 1, 2, 3, 5, 100, 1001}) {
+    std::vector<std::atomic<int>> visits(static_cast<size_t>(n));
+    cpu::parallel_tasks(n, [&](int64_t i) { ++visits[static_cast<size_t>(i)]; });
+    for (const auto& count : visits) ASSERT_EQ(count, 1) << n;
+  }
+}
+
+TEST_P(Parallel, NestedWorkStaysOnItsThread) {
+  std::atomic<int64_t> visits = 0, elsewhere = 0;
+  const auto nested = [&] {
+    const std::thread::id thread = std::this_thread::get_id();
+    cpu::parallel_for(1000, 1, [&](int64_t begin, int64_t end) {
+      if (std::this_thread::get_id() != thread) ++elsewhere;
+      visits += end - begin;
+    });
+    cpu::parallel_tasks(10, [&](int64_t) {
+      if (std::this_thread::get_id() != thread) ++elsewhere;
+      ++visits;
+    });
+  };
+  const int64_t n = 16 * GetParam();
+  cpu::parallel_for(n, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) nested();
+  });
+  EXPECT_EQ(visits, n * 1010);
+  cpu::parallel_tasks(n, [&](int64_t) { nested(); });
+  EXPECT_EQ(visits, 2 * n * 1010);
+  EXPECT_TRUE(GetParam() == 1 || elsewhere == 0);  // with one thread the outer work is not parallel
+}
+
+TEST_P(Parallel, SeveralThreadsMayCall) {
+  std::atomic<int64_t> sum = 0;
+  std::vector<std::thread> callers;
+  for (int id = 0; id < 3; ++id) {
+    callers.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) {
+        cpu::parallel_for(100, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) sum += i;
+        });
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(sum, 3 * 50 * 4950);
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Parallel, testing::Values(1, 2, 3, 4),
+                         [](const auto& item) { return std::to_string(item.param); });
+
+TEST(ParallelSettings, NumberOfThreads) {
+  if (std::getenv("OMP_THREAD_LIMIT") != nullptr) GTEST_SKIP() << "the system limits the threads";
+  const int before = cpu::max_threads();
+  cpu::set_max_threads(3);
+  EXPECT_EQ(cpu::max_threads(), 3);
+  cpu::set_max_threads(before);
+  for (const int threads : {0, -1}) EXPECT_THROW(cpu::set_max_threads(threads), ValueError);
+  EXPECT_EQ(cpu::max_threads(), before);
+}
+
+}  // namespace
+}  // namespace heed::test

@@ -1,0 +1,59 @@
+#include "autograd/ops/reduce.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "autograd/tape.hpp"
+#include "tests/support/tolerance.hpp"
+
+namespace heed::test {
+namespace {
+
+// A running sum in f32 stops at 2^24 = 16777216.
+TEST(Sum, ManyOnesAreExactInF32) {
+  constexpr int64_t kCount = 20'000'003;
+  const Tensor x = empty({kCount}, DType::f32);
+  std::fill_n(x.data<float>(), kCount, 1.0f);
+  EXPECT_EQ(sum(x).item(), static_cast<double>(static_cast<float>(kCount)));
+  EXPECT_EQ(mean(x).item(), 1.0);
+}
+
+TEST(Sum, ManySmallValuesAreAsExactAsF32) {
+  constexpr int64_t kCount = 10'000'000;
+  const Tensor x = empty({kCount}, DType::f32);
+  std::fill_n(x.data<float>(), kCount, 0.1f);
+  const double exact = static_cast<double>(0.1f) * kCount;
+  EXPECT_NEAR(sum(x).item(), exact, exact * kF32Epsilon);
+  EXPECT_NEAR(mean(x).item(), static_cast<double>(0.1f), kF32Epsilon);
+}
+
+TEST(Sum, OfAnyLength) {
+  for (int64_t count = 0; count <= 300; ++count) {
+    std::vector<double> values;
+    for (int64_t i = 1; i <= count; ++i) values.push_back(static_cast<double>(i));
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      EXPECT_EQ(sum(from_values({count}, dtype, values)).item(), static_cast<double>(count * (count + 1) / 2));
+    }
+  }
+}
+
+TEST(Sum, NanInTheLastElementShows) {
+  for (const int64_t count : {1, 17, 4096, 4097}) {
+    const Tensor x = full({count}, DType::f32, 1.0);
+    x.data<float>()[count - 1] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_TRUE(std::isnan(sum(x).item())) << count;
+    EXPECT_TRUE(std::isnan(mean(x).item())) << count;
+  }
+}
+
+TEST(Mean, GradientIsOneOverTheCount) {
+  const Tensor x = full({4, 5}, DType::f32, 7.0).set_requires_grad(true);
+  backward(mean(x));
+  EXPECT_EQ(x.grad().values(), std::vector<double>(20, static_cast<double>(0.05f)));
+}
+
+}  // namespace
+}  // namespace heed::test

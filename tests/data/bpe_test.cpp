@@ -1,0 +1,144 @@
+#include <gtest/gtest.h>
+
+#include "autograd/core/check.hpp"
+#include "data/bpe_tokenizer.hpp"
+#include "data/bpe_trainer.hpp"
+#include "data/text_encoding.hpp"
+#include "tests/data/scratch.hpp"
+
+namespace heed::data {
+namespace {
+
+using test::contains, test::error_text, test::mixed_scripts, test::ScratchFolder;
+
+using Ids = std::vector<int32_t>;
+
+TEST(BpeTokenizer, MergesTheEarliestPieceFirstAndTheLeftmostOfThese) {
+  // 256 "bc", 257 "ab", 258 "abc", 259 "aa"
+  const BpeTokenizer tokenizer({"bc", "ab", "abc", "aa"}, false);
+  EXPECT_EQ(tokenizer.encode("ab"), (Ids{257}));
+  EXPECT_EQ(tokenizer.encode("abc"), (Ids{258}));    // a + bc, not ab + c; both make "abc"
+  EXPECT_EQ(tokenizer.encode("abbc"), (Ids{257, 256}));
+  EXPECT_EQ(tokenizer.encode("aaa"), (Ids{259, 'a'}));
+  EXPECT_EQ(tokenizer.encode("aab"), (Ids{'a', 257}));  // "ab" came before "aa"
+  EXPECT_EQ(tokenizer.encode("xyz"), (Ids{'x', 'y', 'z'}));
+  EXPECT_TRUE(tokenizer.encode("").empty());
+}
+
+TEST(BpeTokenizer, NoTokenCrossesAWord) {
+  EXPECT_EQ(word_length(" ab cd"), 3);
+  EXPECT_EQ(word_length("ab\ncd"), 3);
+  EXPECT_EQ(word_length("   x"), 1);
+  EXPECT_EQ(word_length("\n"), 1);
+  EXPECT_EQ(word_length(std::string(1000, 'a')), BpeTokenizer::kMaxWordBytes);
+  const BpeTokenizer tokenizer({"a ", "\na", "a\n"}, false);
+  EXPECT_EQ(tokenizer.encode("a a\na"), (Ids{'a', ' ', 258, 'a'}));
+}
+
+TEST(BpeTokenizer, RefusesPiecesThatNoMergeMakes) {
+  EXPECT_THROW(BpeTokenizer({"abc"}, false), ValueError);
+  EXPECT_THROW(BpeTokenizer({"abc", "ab"}, false), ValueError);  // made later than used
+  EXPECT_THROW(BpeTokenizer({"ab", "ab"}, false), ValueError);
+  EXPECT_THROW(BpeTokenizer({"a"}, false), ValueError);
+  EXPECT_THROW(BpeTokenizer({""}, false), ValueError);
+  EXPECT_EQ(BpeTokenizer({}, false).vocab_size(), 256);
+}
+
+TEST(WordCounts, CountsWordsAsTheTokenizerCutsThem) {
+  WordCounts with_line_feeds, lines;
+  with_line_feeds.add("a b\na b a", false);
+  lines.add("a b\na b a\n\n", true);
+  using Counts = std::unordered_map<std::string, int64_t>;
+  EXPECT_EQ(with_line_feeds.words(), (Counts{{"a", 2}, {" b\n", 1}, {" b", 1}, {" a", 1}}));
+  EXPECT_EQ(lines.words(), (Counts{{"a", 2}, {" b", 2}, {" a", 1}}));
+}
+
+#ifdef HEED_HAVE_SENTENCEPIECE
+
+std::unique_ptr<Tokenizer> train(const ScratchFolder& folder, const std::string& text, int64_t vocab_size,
+                                 bool has_end_token = false) {
+  const TextFile file(folder.write("text.txt", text));
+  return make_tokenizer(file, {TokenizerKind::bpe, vocab_size, has_end_token});
+}
+
+TEST(BpeTraining, MergesTheMostFrequentPairFirst) {
+  WordCounts counts;
+  for (int i = 0; i < 10; ++i) counts.add("abab cd ", false);
+  counts.add("xy", false);
+  const std::vector<std::string> merged = train_bpe(counts, 4);
+  ASSERT_GE(merged.size(), 2u);
+  EXPECT_EQ(merged[0], "ab");  // 20 times
+  for (const std::string& piece : merged) EXPECT_NE(piece, "bc");
+  EXPECT_EQ(train_bpe(counts, 4), merged);
+  EXPECT_TRUE(train_bpe(counts, 0).empty());
+  EXPECT_TRUE(train_bpe(WordCounts(), 4).empty());
+}
+
+TEST(BpeTraining, TextToTokensToTextIsTheIdentity) {
+  const std::string text = mixed_scripts(1'000'000);
+  const ScratchFolder folder;
+  for (const bool has_end_token : {false, true}) {
+    const std::unique_ptr<Tokenizer> tokenizer = train(folder, text, 600, has_end_token);
+    EXPECT_EQ(tokenizer->vocab_size(), 600);
+    const Ids ids = tokenizer->encode(text);
+    EXPECT_TRUE(tokenizer->decode(ids) == text);  // not EXPECT_EQ: it would print a megabyte
+    EXPECT_LT(ids.size(), text.size() / 2);
+    const std::unique_ptr<Tokenizer> stored = Tokenizer::parse(tokenizer->serialize());
+    EXPECT_TRUE(stored->encode(text) == ids);
+  }
+}
+
+TEST(BpeTraining, EveryTokenIsUsed) {
+  const std::string text = mixed_scripts(200'000);
+  const ScratchFolder folder;
+  const std::unique_ptr<Tokenizer> tokenizer = train(folder, text, 400);
+  std::vector<int64_t> counts(tokenizer->vocab_size());
+  for (const int32_t id : tokenizer->encode(text)) ++counts[id];
+  // A piece that was merged on into longer ones may have none left; most must have some.
+  EXPECT_GT(std::count_if(counts.begin() + 256, counts.end(), [](int64_t count) { return count > 0; }), 72);
+}
+
+TEST(BpeTraining, BytesThatAreNotUtf8AreTextToo) {
+  const ScratchFolder folder;
+  const std::string stray = "ab\x92"
+                            "cd";
+  const std::unique_ptr<Tokenizer> tokenizer = train(folder, stray, 257);
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(stray)), stray);
+
+  std::string noise;
+  uint32_t state = 7;
+  for (int i = 0; i < 300'000; ++i) noise += static_cast<char>((state = state * 1664525u + 1013904223u) >> 24);
+  const std::unique_ptr<Tokenizer> of_noise = train(folder, noise, 300, true);
+  EXPECT_TRUE(of_noise->decode(of_noise->encode(noise)) == noise);
+  const std::unique_ptr<Tokenizer> of_text = train(folder, mixed_scripts(50'000), 300);
+  EXPECT_TRUE(of_text->decode(of_text->encode(noise)) == noise);
+}
+
+TEST(BpeTraining, SaysWhatVocabularyIsPossible) {
+  const ScratchFolder folder;
+  const std::string path = folder.path("text.txt");
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { train(folder, "abcabcabc", 512); }),
+                       {"data.vocab_size = 512", "\"" + path + "\"", "lower data.vocab_size to 2", "or less"}));
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { train(folder, "a\na\na\n", 512, true); }),
+                       {"data.vocab_size = 512", "only 257 entries", "256 bytes and the end of line"}));
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { train(folder, "", 300); }), {"data.vocab_size = 300", "only 256"}));
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { train(folder, "abc", 100); }), {"data.vocab_size = 100", "256"}));
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { train(folder, "abc", 256, true); }), {"= 256", "257"}));
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { train(folder, "abc", int64_t{1} << 40); }), {"1099511627776"}));
+  EXPECT_EQ(train(folder, "abcabcabc", 256)->vocab_size(), 256);
+}
+
+#else
+
+TEST(BpeTraining, SaysWhatToInstall) {
+  const ScratchFolder folder;
+  const TextFile file(folder.write("text.txt", "some text"));
+  EXPECT_FALSE(can_train_bpe());
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { make_tokenizer(file, {TokenizerKind::bpe, 300, false}); }),
+                       {"data.tokenizer", "SentencePiece", "libsentencepiece-dev"}));
+}
+
+#endif
+
+}  // namespace
+}  // namespace heed::data

@@ -1,0 +1,75 @@
+"""Rules about single files and lines."""
+
+import re
+
+from tree import Violation, search
+
+MAX_LINES = 500
+MAX_MACROS = 4  # function-like, in the code; the tests may have as many of their own
+LAUNCH_FILE = "autograd/cuda/launch.cuh"
+MAY_EXIT = re.compile(r"train/main\.cpp|train/comm/.*|tests/cuda_host/.*")
+TOP_LEVEL = set(
+    "autograd nn optim data train configs tests CMakeLists.txt README.md heed LICENSE CONTRIBUTING.md CMakePresets.json".split()
+)
+
+
+def top_level(tree):
+    return [
+        Violation(name, 1, "top-level", "is not on the map of the top level")
+        for name in tree.top_level
+        if name not in TOP_LEVEL and not name.startswith(".")
+    ]
+
+
+def file_length(tree):
+    found = []
+    for path, text in sorted(tree.files.items()):
+        lines = text.count("\n")
+        if lines > MAX_LINES and path != "LICENSE":
+            found.append(Violation(path, lines, "file-length", f"{lines} lines, at most {MAX_LINES} (aim for 300)"))
+    return found
+
+
+def pragma_once(tree):
+    """Highway's headers are read once per instruction set and guard themselves otherwise."""
+    return [
+        Violation(path, 1, "pragma-once", "a header starts with #pragma once")
+        for path in tree.cpp()
+        if path.endswith((".hpp", ".cuh", ".h")) and not re.search(r"^#pragma once$|HWY_TARGET_TOGGLE", tree.code(path), re.M)
+        and not path.startswith("tests/cuda_host/")
+    ]
+
+
+def launches(tree):
+    paths = [path for path in tree.cpp() if path != LAUNCH_FILE and not path.startswith("tests/cuda_host/")]
+    return search(tree, paths, r"<<<|\bcudaLaunchKernel\w*", "launch", f"kernels are started only by {LAUNCH_FILE}")
+
+
+def macros(tree):
+    found = []
+    for in_tests, where in ((False, "the code"), (True, "the tests")):
+        paths = [p for p in tree.cpp() if p.startswith("tests/") == in_tests and not p.startswith("tests/cuda_host/")]
+        uses = search(tree, paths, r"#[ \t]*define[ \t]+\w+\([^)]*\)", "macros", "{0}")
+        if len(uses) > MAX_MACROS:
+            text = f"{len(uses)} function-like macros in {where}, at most {MAX_MACROS}: "
+            found += [use._replace(text=text + use.text) for use in uses]
+    return found
+
+
+def exits(tree):
+    paths = [path for path in tree.cpp() if not MAY_EXIT.fullmatch(path)]
+    pattern = r"(?<![\w.>])(?:std::|::)?(?:exit|_exit|_Exit|quick_exit|abort|terminate)\s*\("
+    return search(tree, paths, pattern, "exit", "{0}) is for train/main.cpp and train/comm: throw an error of check.hpp")
+
+
+def machine_paths(tree):
+    pattern = r"(?<![\w.}~/-])/(?:(?:home|Users)/\w|(?:root|work|farm|tmp|mnt|scratch)/)"
+    return search(tree, sorted(tree.files), pattern, "machine-path", "a path of one machine: {0}", code_only=False)
+
+
+def unfinished(tree):
+    pattern = r"\b(?:%s)\b" % "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"])
+    return search(tree, sorted(tree.files), pattern, "unfinished", "{0}: finish it or leave it out", code_only=False)
+
+
+RULES = [top_level, file_length, pragma_once, launches, macros, exits, machine_paths, unfinished]

@@ -1,0 +1,231 @@
+#include "nn/gpt.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/gradcheck.hpp"
+#include "autograd/ops/cross_entropy.hpp"
+#include "autograd/tape.hpp"
+#include "tests/support/tolerance.hpp"
+
+namespace heed::nn {
+namespace {
+
+GptConfig tiny() {
+  GptConfig config;
+  config.vocab_size = 5;
+  config.num_layers = 2;
+  config.d_model = 16;
+  config.num_heads = 2;
+  config.seq_len = 8;
+  return config;
+}
+
+Tensor some_tokens(int64_t rows, int64_t length, int32_t vocab, int32_t shift = 0) {
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < rows * length; ++i) tokens.push_back(static_cast<int32_t>((i * i + 3 * i + shift) % vocab));
+  return from_tokens({rows, length}, tokens);
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double most = 0;
+  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] - b[i]));
+  return most;
+}
+
+std::vector<double> all_gradients(const Gpt& model) {
+  std::vector<double> gradients;
+  for (const auto& entry : model.parameters().entries()) {
+    const std::vector<double> g = entry.tensor.grad().values();
+    gradients.insert(gradients.end(), g.begin(), g.end());
+  }
+  return gradients;
+}
+
+TEST(Gpt, CountsItsParameters) {
+  GptConfig config = tiny();
+  config.d_model = 4;
+  config.bias = false;
+  config.tie_embeddings = false;
+  const int64_t untied = Gpt(config, DType::f32).parameters().parameters();
+  config.tie_embeddings = true;
+  EXPECT_EQ(untied - Gpt(config, DType::f32).parameters().parameters(), 20);  // V * C
+}
+
+TEST(Gpt, KvHeadsShrinkTheirProjectionsOnly) {
+  GptConfig config = tiny();
+  config.d_model = 24;
+  config.num_heads = 6;
+  config.num_kv_heads = 2;
+  const Gpt model(config, DType::f32);
+  const Shape& qkv = model.parameters().entry("blocks.0.attention.qkv.weight").shape;
+  EXPECT_EQ(qkv.numel(), 24 * 24 + 2 * 24 * 8);
+  EXPECT_EQ(model.logits(some_tokens(2, 8, 5), {}).shape(), (Shape{2, 8, 5}));
+}
+
+TEST(Gpt, RefusesSizesThatDoNotFit) {
+  GptConfig config = tiny();
+  config.d_model = 10;
+  config.num_heads = 3;
+  EXPECT_THROW(Gpt(config, DType::f32), ConfigError);
+  config = tiny();
+  config.num_kv_heads = 3;
+  EXPECT_THROW(Gpt(config, DType::f32), ConfigError);
+  EXPECT_THROW(Gpt(tiny(), DType::f32).logits(some_tokens(1, 9, 5), {}), ShapeError);
+}
+
+TEST(Gpt, StartsNearTheUniformLoss) {
+  GptConfig config = tiny();
+  config.vocab_size = 65;
+  config.d_model = 64;
+  const Gpt model(config, DType::f32);
+  const double loss = model.loss(some_tokens(4, 8, 65), some_tokens(4, 8, 65, 1), {}).item();
+  EXPECT_LT(std::abs(loss - std::log(65.0)), 0.1 * std::log(65.0));
+}
+
+// A later token must not change earlier logits, in any form of the model.
+TEST(Gpt, SeesNoLaterToken) {
+  for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
+    for (const Position position : {Position::learned, Position::sinusoidal, Position::none}) {
+      for (const int64_t kv_heads : {1, 2}) {
+        GptConfig config = tiny();
+        config.norm_position = norm;
+        config.position = position;
+        config.num_kv_heads = kv_heads;
+        const Gpt model(config, DType::f32);
+        std::vector<int32_t> tokens{1, 2, 3, 4, 0, 1, 2, 3};
+        const std::vector<double> before = model.logits(from_tokens({1, 8}, tokens), {}).values();
+        tokens[5] = 4;
+        const std::vector<double> after = model.logits(from_tokens({1, 8}, tokens), {}).values();
+        EXPECT_TRUE(std::equal(before.begin(), before.begin() + 5 * 5, after.begin()));
+        for (size_t t = 5; t < 8; ++t) {
+          EXPECT_FALSE(std::equal(before.begin() + t * 5, before.begin() + (t + 1) * 5, after.begin() + t * 5)) << t;
+        }
+      }
+    }
+  }
+}
+
+TEST(Gpt, PositionsMatterWhereThereAreSome) {
+  const std::vector<int32_t> same(8, 2);
+  for (const auto& [position, differs] :
+       {std::pair{Position::none, false}, {Position::learned, true}, {Position::sinusoidal, true}}) {
+    GptConfig config = tiny();
+    config.position = position;
+    const std::vector<double> logits = Gpt(config, DType::f64).logits(from_tokens({1, 8}, same), {}).values();
+    const double difference =
+        largest_difference({logits.begin(), logits.begin() + 5}, {logits.end() - 5, logits.end()});
+    EXPECT_EQ(difference > test::kSixDigits, differs);
+  }
+}
+
+TEST(Gpt, SinusoidsFollowTheFormula) {
+  const std::vector<double> s = sinusoidal_positions(3, 4, DType::f64).values();
+  const std::vector<double> first{0, 1, 0, 1};
+  EXPECT_LT(largest_difference({s.begin(), s.begin() + 4}, first), test::kF64);
+  const std::vector<double> third{std::sin(2.0), std::cos(2.0), std::sin(0.02), std::cos(0.02)};
+  EXPECT_LT(largest_difference({s.begin() + 8, s.end()}, third), test::kF64);
+}
+
+// The tied matrix is read twice: its gradient is the sum of that as an embedding and that as a head.
+TEST(Gpt, TiedGradientIsTheSumOfBothUses) {
+  GptConfig config = tiny();
+  config.d_model = 4;
+  config.init_std = 0.3;
+  const Gpt tied(config, DType::f64);
+  config.tie_embeddings = false;
+  const Gpt untied(config, DType::f64);
+  const Tensor& embedding = untied.parameters().entry("token_embedding.weight").tensor;
+  const Tensor& head = untied.parameters().entry("head.weight").tensor;
+  std::copy_n(embedding.data<double>(), embedding.numel(), head.data<double>());
+
+  const Tensor tokens = some_tokens(2, 8, 5), targets = some_tokens(2, 8, 5, 1);
+  backward(tied.loss(tokens, targets, {}));
+  backward(untied.loss(tokens, targets, {}));
+  std::vector<double> sum = embedding.grad().values();
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += head.grad().values()[i];
+  const Tensor& shared = tied.parameters().entry("token_embedding.weight").tensor;
+  EXPECT_LT(largest_difference(shared.grad().values(), sum), test::kF64);
+
+  const GradcheckResult result =
+      gradcheck([&] { return tied.loss(tokens, targets, {}); }, {{"shared", shared}}, {.tolerance = test::kGradcheck});
+  EXPECT_TRUE(result.passed) << result.text();
+}
+
+// Rows of the global batch keep their dropout masks however the batch is cut.
+TEST(Gpt, MicroBatchesAddUpToTheBatchWithDropout) {
+  GptConfig config = tiny();
+  config.dropout = config.attention_dropout = 0.3;
+  const Gpt whole(config, DType::f64), parts(config, DType::f64);
+  const Tensor tokens = some_tokens(4, 8, 5), targets = some_tokens(4, 8, 5, 2);
+  const ForwardContext context{.training = true, .seed = 3, .update = 7};
+  const Tensor loss = whole.loss(tokens, targets, context, 32);
+  backward(loss);
+  double sum = 0;
+  for (const int64_t first : {0, 1, 3}) {
+    const int64_t rows = first == 1 ? 2 : 1;
+    ForwardContext part = context;
+    part.first_row = first;
+    const Tensor part_loss =
+        parts.loss(tokens.slice(first * 8, {rows, 8}), targets.slice(first * 8, {rows, 8}), part, 32);
+    backward(part_loss);
+    sum += part_loss.item();
+  }
+  EXPECT_LT(std::abs(sum - loss.item()), test::kF64);
+  EXPECT_LT(largest_difference(all_gradients(whole), all_gradients(parts)), test::kF64);
+}
+
+TEST(Gpt, DropoutActsInTrainingOnlyAndMovesWithTheUpdate) {
+  GptConfig config = tiny();
+  config.dropout = 0.5;
+  const Gpt model(config, DType::f32);
+  const Tensor tokens = some_tokens(2, 8, 5);
+  const auto logits = [&](const ForwardContext& context) { return model.logits(tokens, context).values(); };
+  const ForwardContext training{.training = true, .seed = 1, .update = 0};
+  ForwardContext next = training;
+  next.update = 1;
+  EXPECT_EQ(logits({}), logits({}));
+  EXPECT_NE(logits({}), logits(training));
+  EXPECT_EQ(logits(training), logits(training));
+  EXPECT_NE(logits(training), logits(next));
+}
+
+TEST(Gpt, RecomputeGivesTheSameBitsWithLessMemory) {
+  GptConfig config = tiny();
+  config.num_layers = 4;
+  config.d_model = 32;
+  config.seq_len = 32;
+  config.dropout = config.attention_dropout = 0.2;
+  const Tensor tokens = some_tokens(4, 32, 5), targets = some_tokens(4, 32, 5, 1);
+  const ForwardContext context{.training = true, .seed = 1, .update = 3};
+  std::vector<double> gradients[2];
+  double losses[2];
+  int64_t peaks[2];
+  for (const bool recompute : {false, true}) {
+    Gpt model(config, DType::f32);
+    model.set_recompute(recompute);
+    reset_memory_peaks(Device::cpu);
+    const Tensor loss = model.loss(tokens, targets, context);
+    backward(loss);
+    losses[recompute] = loss.item();
+    gradients[recompute] = all_gradients(model);
+    peaks[recompute] = memory_report(Device::cpu).category[static_cast<size_t>(MemoryCategory::activations)].peak_bytes;
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_EQ(gradients[0], gradients[1]);
+  EXPECT_LT(peaks[1], peaks[0] * 6 / 10);
+  EXPECT_EQ(live_nodes(), 0);
+}
+
+TEST(Gpt, CountsTheWeightsOfItsProducts) {
+  GptConfig config = tiny();  // 2 layers of 12 C^2, and the head
+  EXPECT_EQ(Gpt(config, DType::f32).gemm_weights(), 2 * 12 * 16 * 16 + 5 * 16);
+  config.tie_embeddings = false;
+  EXPECT_EQ(Gpt(config, DType::f32).gemm_weights(), 2 * 12 * 16 * 16 + 5 * 16);
+}
+
+}  // namespace
+}  // namespace heed::nn

@@ -1,0 +1,79 @@
+// What every optimizer takes and refuses, tried with Sgd.
+#include "optim/optimizer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "optim/sgd.hpp"
+#include "tests/optim/optimizer_fixture.hpp"
+
+namespace heed::optim {
+namespace {
+
+ParameterSpan span_of(int64_t n, DType dtype = DType::f32) { return {zeros({n}, dtype), zeros({n}, dtype), true}; }
+
+template <class E>
+void expect_refused(const std::vector<ParameterSpan>& spans, const std::string& text) {
+  try {
+    Sgd optimizer(spans, {});
+    ADD_FAILURE() << "accepted, expected: " << text;
+  } catch (const E& error) {
+    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+  }
+}
+
+TEST(Optimizer, RefusesSpansItCannotUpdate) {
+  expect_refused<ValueError>({}, "no parameters");
+  expect_refused<ShapeError>({span_of(3), {}}, "span 1 has no weights");
+  expect_refused<ShapeError>({{zeros({3}, DType::f32), Tensor(), true}}, "span 0 has no gradients");
+  expect_refused<ShapeError>({{zeros({3}, DType::f32), zeros({4}, DType::f32), true}}, "weights (3) and gradients (4)");
+  expect_refused<ShapeError>({{zeros({2, 2}, DType::f32), zeros({2, 2}, DType::f32), true}}, "flat");
+  expect_refused<ShapeError>({{zeros({}, DType::f32), zeros({}, DType::f32), true}}, "flat");
+  expect_refused<DTypeError>({{zeros({3}, DType::f32), zeros({3}, DType::f64), true}}, "f32 weights and f64 gradients");
+  expect_refused<DTypeError>({span_of(3), span_of(3, DType::f64)}, "span 1 has f64 weights");
+  expect_refused<DTypeError>({span_of(3, DType::i32)}, "f32 or f64");
+}
+
+TEST(Optimizer, RefusesSpansThatShareMemory) {
+  const Tensor flat = zeros({10}, DType::f32), other = zeros({10}, DType::f32);
+  const auto part = [](const Tensor& tensor, int64_t offset, int64_t n) { return tensor.slice(offset, {n}); };
+  expect_refused<ValueError>(
+      {{part(flat, 0, 5), part(other, 0, 5), true}, {part(flat, 4, 3), zeros({3}, DType::f32), true}},
+      "the weights of span 0 and the weights of span 1 overlap");
+  expect_refused<ValueError>({{part(flat, 0, 5), part(flat, 0, 5), true}},
+                             "the weights of span 0 and the gradients of span 0 overlap");
+  expect_refused<ValueError>(
+      {{part(flat, 0, 5), part(other, 0, 5), true}, {part(flat, 5, 5), part(other, 0, 5), false}},
+      "the gradients of span 0 and the gradients of span 1 overlap");
+  // Neighbours in one buffer are what a parameter store has.
+  EXPECT_NO_THROW(Sgd({{part(flat, 0, 5), part(other, 0, 5), true}, {part(flat, 5, 5), part(other, 5, 5), false}}, {}));
+}
+
+TEST(Optimizer, TakesAnEmptySpan) {
+  const ParameterSpan full = make_span(DType::f32, {1}, {1}, true);
+  Sgd optimizer({full, span_of(0)}, {});
+  optimizer.step(0.5, 1);
+  EXPECT_EQ(full.weights.item(), 0.5);
+}
+
+TEST(Optimizer, RefusesStepsThatMeanNothing) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
+  const ParameterSpan span = make_span(DType::f32, {1}, {1}, true);
+  Sgd optimizer({span}, {});
+  for (const double lr : {-0.1, kNan, kInf}) EXPECT_THROW(optimizer.step(lr, 1), ValueError) << lr;
+  for (const double scale : {0.0, -1.0, kNan, kInf}) EXPECT_THROW(optimizer.step(0.1, scale), ValueError) << scale;
+  EXPECT_EQ(optimizer.steps(), 0);
+  EXPECT_EQ(span.weights.item(), 1);
+}
+
+TEST(Optimizer, UpdatesOnlyItsSlices) {
+  const Tensor weights = full({10}, DType::f32, 1), gradients = full({10}, DType::f32, 1);
+  Sgd optimizer({{weights.slice(3, {4}), gradients.slice(3, {4}), false}}, {});
+  optimizer.step(0.5, 1);
+  EXPECT_EQ(weights.values(), (std::vector<double>{1, 1, 1, 0.5, 0.5, 0.5, 0.5, 1, 1, 1}));
+}
+
+}  // namespace
+}  // namespace heed::optim

@@ -1,0 +1,164 @@
+#include "train/config_resolve.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <initializer_list>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "autograd/core/check.hpp"
+#include "data/markov_chain.hpp"
+#include "train/config_schema.hpp"
+#include "train/toml_reader.hpp"
+
+namespace heed::train {
+namespace {
+
+using Chain = data::MarkovChain;
+
+constexpr int64_t kMostTokensPerUpdate = int64_t{1} << 32;
+
+// Where the one of these keys was given that a reader would change first: on the command line, else the last in the
+// file.
+std::string place_of(const Config& config, std::initializer_list<const char*> keys) {
+  Origin latest{OriginKind::by_default, 0, config.file_name};
+  for (const char* key : keys) {
+    const Origin origin = config.origin(key);
+    if (std::pair(origin.kind, origin.line) > std::pair(latest.kind, latest.line)) {
+      latest = origin;
+    }
+  }
+  return latest.place;
+}
+
+template <class... Args>
+void require_rule(bool holds, const Config& config, std::initializer_list<const char*> keys,
+                  fmt::format_string<Args...> format, Args&&... args) {
+  if (!holds) {
+    throw ConfigError(fmt::format("{}: {}", place_of(config, keys), fmt::format(format, std::forward<Args>(args)...)));
+  }
+}
+
+bool power_is_at_most(int64_t base, int64_t exponent, int64_t limit) {
+  int64_t power = 1;
+  for (int64_t i = 0; i < exponent && power <= limit; ++i) {
+    power *= base;
+  }
+  return power <= limit;
+}
+
+void check_presence(const Config& config) {
+  for (const KeySpec& key : schema()) {
+    const bool is_given = config.given.contains(key.path());
+    require_rule(!key.is_required || is_given || !key.has_effect(config), config, {key.partner.c_str()},
+                 "key {} is missing, it must be {}", key.path(), key.allowed);
+    require_rule(!is_given || key.has_effect(config), config, {key.path().c_str()},
+                 "key {} has no effect here, it is only for {}: remove it", key.path(), key.condition());
+  }
+}
+
+void fill_in(Config& config) {
+  config.model.vocab_size = config.data.vocab_size;
+  config.model.num_kv_heads = config.model.kv_heads();
+  config.model.d_ff = config.model.feed_forward_size();
+  if (!config.given.contains("data.alpha")) {
+    config.data.alpha.assign(static_cast<std::size_t>(config.data.levels()), 4.0);
+    constexpr double kFirst[] = {32.0, 8.0};
+    std::copy_n(kFirst, std::min(config.data.alpha.size(), std::size(kFirst)), config.data.alpha.begin());
+  }
+  if (config.train.run_dir.empty()) {
+    // By way of the key, so that the resolved config reads back.
+    const std::string stem = std::filesystem::path(config.file_name).stem().string();
+    const std::optional<ConfigValue> value = read_toml_value(quote("runs/" + stem));
+    require_rule(value && find_key("train", "run_dir")->set(config, *value), config, {"train.run_dir"},
+                 "the name of the file is not plain UTF-8, so key train.run_dir must be given");
+  }
+}
+
+void check_model(const Config& config) {
+  const nn::GptConfig& model = config.model;
+  require_rule(model.d_model % model.num_heads == 0, config, {"model.d_model", "model.num_heads"},
+               "d_model = {} is not a multiple of num_heads = {}: change one of them", model.d_model, model.num_heads);
+  require_rule(model.num_heads % model.num_kv_heads == 0, config, {"model.num_heads", "model.num_kv_heads"},
+               "num_heads = {} is not a multiple of num_kv_heads = {}: change one of them", model.num_heads,
+               model.num_kv_heads);
+}
+
+void check_offsets(const Config& config) {
+  std::vector<int64_t> sorted = config.data.offsets;
+  std::sort(sorted.begin(), sorted.end());
+  require_rule(!sorted.empty(), config, {"data.offsets"}, "offsets is empty, it must have at least one element");
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  require_rule(twice == sorted.end(), config, {"data.offsets"}, "offsets = {} has an element twice, all must differ",
+               find_key("data", "offsets")->get(config));
+}
+
+// Before the source itself checks it, which it does when it is made.
+void check_source_size(const Config& config) {
+  const DataConfig& data = config.data;
+  const bool is_ngram = data.source == DataSource::ngram;
+  const std::string depth = is_ngram ? "order" : "offsets";
+  const std::string depth_value = find_key("data", depth)->get(config);
+  const int64_t memory = is_ngram ? data.order - 1 : *std::max_element(data.offsets.begin(), data.offsets.end());
+  const int64_t levels = data.levels();
+  require_rule(power_is_at_most(data.vocab_size, memory, Chain::kMaxStates), config,
+               {"data.vocab_size", "data.order", "data.offsets"},
+               "vocab_size = {} and {} = {} make {}^{} states, at most {} are allowed: lower one of them",
+               data.vocab_size, depth, depth_value, data.vocab_size, memory, Chain::kMaxStates);
+  require_rule(power_is_at_most(data.vocab_size, levels, Chain::kMaxTableEntries), config,
+               {"data.vocab_size", "data.order", "data.offsets"},
+               "vocab_size = {} and {} = {} make {}^{} probabilities, at most {} are allowed: lower one of them",
+               data.vocab_size, depth, depth_value, data.vocab_size, levels, Chain::kMaxTableEntries);
+  require_rule(static_cast<int64_t>(data.alpha.size()) == levels, config, {"data.alpha", "data.order", "data.offsets"},
+               "alpha has {} elements, {} = {} needs {}: the first for no context, then one for each token of context",
+               data.alpha.size(), depth, depth_value, levels);
+}
+
+void check_data(const Config& config) {
+  if (config.data.source == DataSource::skip) {
+    check_offsets(config);
+  }
+  check_source_size(config);
+}
+
+void check_optim(const Config& config) {
+  const OptimConfig& optim = config.optim;
+  require_rule(optim.min_learning_rate <= optim.learning_rate, config,
+               {"optim.learning_rate", "optim.min_learning_rate"},
+               "min_learning_rate = {} is more than learning_rate = {}", optim.min_learning_rate, optim.learning_rate);
+  require_rule(optim.warmup_steps <= config.train.steps, config, {"optim.warmup_steps", "train.steps"},
+               "warmup_steps = {} is more than steps = {}", optim.warmup_steps, config.train.steps);
+}
+
+void check_batch(const Config& config) {
+  constexpr int64_t kRanks = 1;
+  const auto& [model, train] = std::tie(config.model, config.train);
+  const int64_t rows = train.rows_per_micro_batch();
+  require_rule(train.batch_size % (kRanks * rows) == 0, config, {"train.batch_size", "train.micro_batch_size"},
+               "batch_size = {} is not a multiple of ranks ({}) times micro_batch_size = {}: change one of them",
+               train.batch_size, kRanks, rows);
+  require_rule(train.batch_size <= kMostTokensPerUpdate / model.seq_len, config, {"train.batch_size", "model.seq_len"},
+               "batch_size = {} times seq_len = {} is more than 2^32 tokens per update: lower one of them",
+               train.batch_size, model.seq_len);
+  // Dropout of attention weights numbers them over the whole batch; a double is exact enough far below 2^63.
+  const double weights = static_cast<double>(train.batch_size) * static_cast<double>(model.num_heads) *
+                         static_cast<double>(model.seq_len) * static_cast<double>(model.seq_len);
+  require_rule(
+      weights <= 0x1p62, config, {"train.batch_size", "model.num_heads", "model.seq_len"},
+      "batch_size = {}, num_heads = {} and seq_len = {} make more than 2^62 attention weights: lower one of them",
+      train.batch_size, model.num_heads, model.seq_len);
+}
+
+}  // namespace
+
+void resolve_config(Config& config) {
+  check_presence(config);
+  fill_in(config);
+  check_model(config);
+  check_data(config);
+  check_optim(config);
+  check_batch(config);
+}
+
+}  // namespace heed::train

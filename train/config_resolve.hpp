@@ -1,0 +1,11 @@
+// Fills in what depends on other values, and checks the values against each other; nothing is allocated before.
+#pragma once
+
+#include "train/config.hpp"
+
+namespace heed::train {
+
+// Each value alone is within its range already. Throws ConfigError at the first rule that is broken.
+void resolve_config(Config& config);
+
+}  // namespace heed::train
