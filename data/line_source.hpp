@@ -25,7 +25,7 @@ class LineSource final : public Source {
  public:
   struct Parts {
     std::string name;  // of the file, for error texts
-    std::unique_ptr<Tokenizer> tokenizer;
+    std::shared_ptr<const Tokenizer> tokenizer;
     std::vector<int32_t> tokens;  // lines, each closed by the end token; the last one may lack it
     LineSplitConfig split;
     uint32_t seed = 0;
@@ -57,7 +57,7 @@ class LineSource final : public Source {
   void fill(const Window& window, std::span<int32_t> inputs, std::span<int32_t> targets) const;
   void require_seq_len(int64_t seq_len) const;
 
-  std::unique_ptr<Tokenizer> tokenizer_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<int32_t> tokens_;  // end token, line, end token, line, … end token
   uint32_t seed_;
   int64_t seq_len_;

@@ -30,12 +30,12 @@ SplitSizes split_lines(int64_t total, const LineSplitConfig& config) {
   const int64_t val_lines = config.val_lines.value_or(0), test_lines = config.test_lines.value_or(0);
   require<ConfigError>(val_lines >= 0 && test_lines >= 0,
                        "data.val_lines = {} and data.test_lines = {}, they must be at least 0", val_lines, test_lines);
-  require<ConfigError>(val_lines <= total && test_lines <= total - val_lines,
-                       "data.val_lines = {} and data.test_lines = {} are more than the {} lines there are", val_lines,
-                       test_lines, total);
   const SplitSizes by_fraction = split_by_fractions(total, config.val_lines ? 0 : config.val_fraction,
                                                     config.test_lines ? 0 : config.test_fraction);
   SplitSizes sizes{0, config.val_lines.value_or(by_fraction.validation), config.test_lines.value_or(by_fraction.test)};
+  require<ConfigError>(sizes.validation <= total && sizes.test <= total - sizes.validation,
+                       "data.val_lines and data.test_lines, or their fractions, ask for {} and {} lines, there are {}",
+                       sizes.validation, sizes.test, total);
   sizes.train = total - sizes.validation - sizes.test;
   return sizes;
 }

@@ -23,8 +23,8 @@ SplitSizes split_by_fractions(int64_t total, double val_fraction, double test_fr
 struct LineSplitConfig {
   double val_fraction = 0.1;
   double test_fraction = 0.0;
-  std::optional<int64_t> val_lines;  // that many lines, in place of the fraction
-  std::optional<int64_t> test_lines;
+  std::optional<int64_t> val_lines = {};  // that many lines, in place of the fraction
+  std::optional<int64_t> test_lines = {};
 };
 
 // As above for lines. Throws ConfigError naming the keys if val_lines and test_lines are not >= 0, or ask for more

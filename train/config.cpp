@@ -63,7 +63,8 @@ void read_entry(Config& config, const TomlEntry& entry) {
   }
   require<ConfigError>(!entry.table.empty() || !is_table(entry.key), "{}: [{}] must be a table, not {}", origin.place,
                        entry.key, describe_value(entry.value));
-  set_value(config, known_key(entry.table, entry.key, origin.place), entry.value, std::move(origin));
+  const KeySpec& key = known_key(entry.table, entry.key, origin.place);
+  set_value(config, key, entry.value, std::move(origin));
 }
 
 void read_text(Config& config, const std::string& text) {

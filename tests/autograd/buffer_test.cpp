@@ -16,6 +16,14 @@
 namespace heed::test {
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool kSanitized = false;
+#endif
+
 MemoryUse use_of(MemoryCategory category) { return memory_report(Device::cpu).category[static_cast<size_t>(category)]; }
 MemoryUse total_use() { return memory_report(Device::cpu).total; }
 
@@ -173,9 +181,7 @@ TEST_F(Memory, AbsurdSizesAreRefusedInWords) {
 }
 
 TEST_F(Memory, ARefusalOfTheSystemIsAnErrorInWords) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer ends the program instead";
-#endif
+  if (kSanitized) GTEST_SKIP() << "a sanitizer ends the program instead";
   try {
     Buffer buffer(int64_t{1} << 46, Device::cpu, MemoryCategory::gradients);
     GTEST_SKIP() << "this system gives 64 TiB";

@@ -29,7 +29,8 @@ class ScratchFolder {
   std::string path(const std::string& name = "") const { return (path_ / name).string(); }
 
   std::string write(const std::string& name, std::string_view bytes) const {
-    std::ofstream(path(name), std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<int64_t>(bytes.size()));
+    std::ofstream(path(name), std::ios::binary | std::ios::trunc)
+        .write(bytes.data(), static_cast<int64_t>(bytes.size()));
     return path(name);
   }
 
@@ -71,12 +72,49 @@ inline ::testing::AssertionResult contains(const std::string& text, const std::v
 // Text in several scripts, with characters of one to four bytes, control characters, runs of spaces, long words, and
 // what SentencePiece gives a meaning of its own. Always the same.
 inline std::string mixed_scripts(size_t num_bytes) {
-  const std::vector<std::string> words = {
-      "the",      " of",  " and",     "\n",         "  ",       "\t",     " Straße",       " naïve",      " слово",
-      " и",       " не",  " λόγος",   " שלום",      " مرحبا",   " नमस्ते",  "語",            "日本語の文章", "한국어",
-      " 😀",      "👩‍👩‍👧", " 1234567", ".",          ",",        " ▁",     "▁▁",            "<unk>",       "<s>",
-      " <0x41>",  "\r\n", " e\u0301",   "\u00a0",     "\u3000",   "\ufeff", "\u2047",        std::string(1, '\0'),
-      "ﬁ",        "Ⅷ",    "\x7f",     "—",          "»",        "a", "b", "c"};
+  const std::vector<std::string> words = {"the",
+                                          " of",
+                                          " and",
+                                          "\n",
+                                          "  ",
+                                          "\t",
+                                          " Straße",
+                                          " naïve",
+                                          " слово",
+                                          " и",
+                                          " не",
+                                          " λόγος",
+                                          " שלום",
+                                          " مرحبا",
+                                          " नमस्ते",
+                                          "語",
+                                          "日本語の文章",
+                                          "한국어",
+                                          " 😀",
+                                          "👩‍👩‍👧",
+                                          " 1234567",
+                                          ".",
+                                          ",",
+                                          " ▁",
+                                          "▁▁",
+                                          "<unk>",
+                                          "<s>",
+                                          " <0x41>",
+                                          "\r\n",
+                                          " e\u0301",
+                                          "\u00a0",
+                                          "\u3000",
+                                          "\ufeff",
+                                          "\u2047",
+                                          std::string(1, '\0'),
+                                          "ﬁ",
+                                          "Ⅷ",
+                                          "\x7f",
+                                          "—",
+                                          "»",
+                                          "a",
+                                          "b",
+                                          "c"};
   std::string text;
   uint32_t state = 1;
   while (text.size() < num_bytes) {

@@ -23,7 +23,8 @@ std::vector<std::unique_ptr<Tokenizer>> one_of_each() {
   for (const bool has_end_token : {false, true}) {
     all.push_back(std::make_unique<CharTokenizer>(std::vector<char32_t>{U'a', U'b', U'é', U'語', U'😀'}, has_end_token));
     all.push_back(std::make_unique<ByteTokenizer>(has_end_token));
-    all.push_back(std::make_unique<BpeTokenizer>(std::vector<std::string>{"ab", "abab", "\xC3\xA9", " a"}, has_end_token));
+    all.push_back(
+        std::make_unique<BpeTokenizer>(std::vector<std::string>{"ab", "abab", "\xC3\xA9", " a"}, has_end_token));
   }
   return all;
 }
@@ -60,11 +61,15 @@ TEST(CharTokenizer, NamesTheUnknownCharacterAndItsPosition) {
 TEST(CharTokenizer, RefusesWhatIsNotUtf8AndNamesByteAndOffset) {
   const CharTokenizer tokenizer({U'a', U'b'}, false);
   for (const Unknown unknown : {Unknown::refuse, Unknown::skip}) {
-    EXPECT_TRUE(contains(error_text<DataError>([&] { tokenizer.encode("ab\x92"
-                                                                      "ab",
-                                                                      unknown); }),
+    EXPECT_TRUE(contains(error_text<DataError>([&] {
+                           tokenizer.encode(
+                               "ab\x92"
+                               "ab",
+                               unknown);
+                         }),
                          {"0x92", "offset 2 "}));
-    EXPECT_TRUE(contains(error_text<DataError>([&] { tokenizer.encode("ab\xE2\x82", unknown); }), {"0xe2", "offset 2 "}));
+    EXPECT_TRUE(
+        contains(error_text<DataError>([&] { tokenizer.encode("ab\xE2\x82", unknown); }), {"0xe2", "offset 2 "}));
   }
 }
 

@@ -37,7 +37,7 @@ TEST(Utf8, EveryPairOfBytesIsJudgedAsTheStandardDoes) {
       if (first == 0xF0) good = 0x90 <= second && second <= 0xBF;
       if (0xF1 <= first && first <= 0xF3) good = trail;
       if (first == 0xF4) good = 0x80 <= second && second <= 0x8F;
-      const Utf8Step step = next_character({static_cast<char>(first), static_cast<char>(second)});
+      const Utf8Step step = next_character(std::string{static_cast<char>(first), static_cast<char>(second)});
       if (!good) {
         ASSERT_EQ(step.status, Utf8Status::invalid) << first << " " << second;
         ASSERT_EQ(step.length, 1);

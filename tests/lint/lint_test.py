@@ -196,7 +196,7 @@ class WholePrograms(unittest.TestCase):
         with tempfile.TemporaryDirectory() as root:
             os.makedirs(os.path.join(root, "nn"))
             os.makedirs(os.path.join(root, "build"))
-            for path in ("nn/a.cpp", "build/ignored.cpp"):
+            for path in ("nn/a.cpp", "nn/build_b.cpp", "build/ignored.cpp"):
                 with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                     file.write(f"// {MARK}\n")
             commands = os.path.join(root, "build", "compile_commands.json")
@@ -205,8 +205,10 @@ class WholePrograms(unittest.TestCase):
             result = run("lint.py", root, commands)
             self.assertEqual(1, result.returncode, result.stderr)
             self.assertIn("nn/a.cpp:1: unfinished: ", result.stdout)
+            self.assertIn("nn/build_b.cpp:1: unfinished: ", result.stdout)
+            self.assertNotIn("ignored", result.stdout)
             self.assertIn("nn/a.cpp:1: build-flags: ", result.stdout)
-            self.assertIn("2 violations", result.stdout)
+            self.assertIn("4 violations", result.stdout)
 
 
 if __name__ == "__main__":

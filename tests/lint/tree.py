@@ -8,8 +8,8 @@ Violation = namedtuple("Violation", "path line rule text")
 Include = namedtuple("Include", "line name quoted")
 
 CPP = (".hpp", ".cpp", ".cuh", ".cu", ".h")
-# Folders and files that git ignores.
-IGNORED = re.compile(r"^(build.*|runs|__pycache__|.*\.pyc)$")
+# What .gitignore names.
+IGNORED = re.compile(r"(build[^/]*|runs)/.*|(.*/)?__pycache__/.*|.*\.pyc")
 
 LITERAL_OR_COMMENT = re.compile(
     r'(?P<comment>//[^\n]*|/\*.*?\*/)'
@@ -26,28 +26,28 @@ def blank(text):
 
 
 class SourceTree:
-    """files: path relative to the root -> text; top_level: names of files and folders at the root."""
+    """files: path relative to the root -> text."""
 
-    def __init__(self, files, top_level=None):
+    def __init__(self, files):
         self.files = files
-        self.top_level = top_level if top_level is not None else sorted({path.split("/")[0] for path in files})
+        self.top_level = sorted({path.split("/")[0] for path in files})
 
     @classmethod
     def read(cls, root):
         files = {}
         for folder, folders, names in os.walk(root):
-            at_top = os.path.samefile(folder, root)
-            folders[:] = [f for f in folders if not IGNORED.match(f) and (not f.startswith(".") or (at_top and f == ".ci"))]
+            inside = os.path.relpath(folder, root).replace(os.sep, "/")
+            inside = "" if inside == "." else inside + "/"
+            folders[:] = [f for f in folders if not IGNORED.fullmatch(f"{inside}{f}/") and (f[0] != "." or inside + f == ".ci")]
             for name in names:
-                if IGNORED.match(name) or (name.startswith(".") and at_top and name == ".git"):
+                if IGNORED.fullmatch(inside + name) or inside + name == ".git":  # a file in a second work tree
                     continue
-                path = os.path.relpath(os.path.join(folder, name), root).replace(os.sep, "/")
                 try:
-                    with open(os.path.join(root, path), encoding="utf-8") as file:
-                        files[path] = file.read()
+                    with open(os.path.join(folder, name), encoding="utf-8") as file:
+                        files[inside + name] = file.read()
                 except UnicodeDecodeError:
-                    files[path] = ""  # data, not text: only its place is checked
-        return cls(files, sorted(n for n in os.listdir(root) if not IGNORED.match(n)))
+                    files[inside + name] = ""  # data, not text: only its place is checked
+        return cls(files)
 
     def cpp(self):
         return [path for path in sorted(self.files) if path.endswith(CPP)]

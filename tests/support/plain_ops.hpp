@@ -45,13 +45,14 @@ inline Tensor weighted(const Tensor& a, double ka, const Tensor& b, double kb) {
   Output y(a.shape(), a.dtype(), a.device());
   combine(y.ref(), a, b, [=](double p, double q) { return ka * p + kb * q; });
   return record("weighted", std::move(y), {a, b}, [ka, kb](const Tensor& dy, Gradients& gradients) {
-    for (const size_t input : {size_t{0}, size_t{1}}) {
-      const GradientSink sink = gradients.sink(input);
-      const double k = input == 0 ? ka : kb;
-      if (sink) {
-        combine(sink.ref, sink.ref, dy, [&](double old, double g) { return (sink.add ? old : 0.0) + k * g; });
-      }
-    }
+    // Both before either is written, and written from the last: as a kernel may do it.
+    const GradientSink da = gradients.sink(0), db = gradients.sink(1);
+    const auto write = [&](const GradientSink& sink, double k) {
+      if (!sink) return;
+      combine(sink.ref, sink.ref, dy, [&](double old, double g) { return (sink.add ? old : 0.0) + k * g; });
+    };
+    write(db, kb);
+    write(da, ka);
   });
 }
 

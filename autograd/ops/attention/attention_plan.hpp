@@ -14,7 +14,7 @@ namespace heed::cpu {
 
 // Queries of a tile; keys of a tile in forward and in backward. A tile of weights has to fit into the caches: in
 // forward only a strip of its rows is held at a time.
-inline constexpr int64_t kTileQueries = 64, kForwardKeys = 128, kBackwardKeys = 64;
+inline constexpr int64_t kTileQueries = 64, kForwardKeys = 256, kBackwardKeys = 64;
 // Rows of a strip, at most: padding of tiles.
 inline constexpr int64_t kMaxStrip = 8;
 

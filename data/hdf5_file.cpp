@@ -1,0 +1,321 @@
+#include "data/hdf5_file.hpp"
+
+#include <fcntl.h>
+#include <hdf5.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "autograd/core/check.hpp"
+#include "data/posix_file.hpp"
+
+namespace heed::data {
+
+namespace {
+
+// Held during every call of HDF5. Its own error output is a setting of the thread.
+class Hdf5Call {
+ public:
+  Hdf5Call() : lock_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+ private:
+  static std::recursive_mutex& mutex() {
+    static std::recursive_mutex instance;
+    return instance;
+  }
+  std::lock_guard<std::recursive_mutex> lock_;
+};
+
+// Ids, sizes and return codes: all negative on failure.
+template <class T>
+T require_done(T result, const std::string& where, const char* what) {
+  require<DataError>(result >= 0, "{}: HDF5 cannot {}", where, what);
+  return result;
+}
+
+Hdf5Id require_id(hid_t id, const std::string& where, const char* what) {
+  return Hdf5Id(require_done(id, where, what));
+}
+
+hid_t disk_type(Hdf5Type type) {
+  switch (type) {
+    case Hdf5Type::u8:
+      return H5T_STD_U8LE;
+    case Hdf5Type::u16:
+      return H5T_STD_U16LE;
+    case Hdf5Type::u32:
+      return H5T_STD_U32LE;
+  }
+  throw ValueError("disk_type: no such type");
+}
+
+template <class T>
+constexpr Hdf5Type kTypeOf = sizeof(T) == 1   ? Hdf5Type::u8
+                             : sizeof(T) == 2 ? Hdf5Type::u16
+                                              : Hdf5Type::u32;
+
+hid_t memory_type(Hdf5Type type) {
+  return type == Hdf5Type::u8 ? H5T_NATIVE_UINT8 : type == Hdf5Type::u16 ? H5T_NATIVE_UINT16 : H5T_NATIVE_UINT32;
+}
+
+Hdf5Type type_of(hid_t dataset, const std::string& where) {
+  const Hdf5Id type = require_id(H5Dget_type(dataset), where, "give its type");
+  for (const Hdf5Type known : {Hdf5Type::u8, Hdf5Type::u16, Hdf5Type::u32}) {
+    if (require_done(H5Tequal(type.get(), disk_type(known)), where, "compare its type") > 0) return known;
+  }
+  throw DataError(fmt::format("{} has elements that are not u8, u16 or u32", where));
+}
+
+void require_type(Hdf5Type asked, Hdf5Type type, const std::string& where) {
+  require<ValueError>(asked == type, "{} has elements of type {}, not {}", where, hdf5_type_name(type),
+                      hdf5_type_name(asked));
+}
+
+// The elements first … first + count - 1 on disk.
+Hdf5Id select(hid_t dataset, hsize_t first, hsize_t count, const std::string& where) {
+  Hdf5Id space = require_id(H5Dget_space(dataset), where, "give its shape");
+  require_done(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, &first, nullptr, &count, nullptr), where, "select");
+  return space;
+}
+
+Hdf5Id file_access(const std::string& where) {
+  Hdf5Id access = require_id(H5Pcreate(H5P_FILE_ACCESS), where, "prepare access");
+  require_done(H5Pset_fapl_sec2(access.get()), where, "take the plain file driver");
+  require_done(H5Pset_libver_bounds(access.get(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST), where, "take its format");
+  require_done(H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG), where, "prepare closing");
+#if H5_VERSION_GE(1, 10, 7)
+  // Locks fail on read-only and some network file systems.
+  require_done(H5Pset_file_locking(access.get(), false, true), where, "leave out locks");
+#endif
+  return access;
+}
+
+// Without a cache only the elements asked for are read and written, not the whole chunk around them.
+Hdf5Id dataset_access(const std::string& where) {
+  Hdf5Id access = require_id(H5Pcreate(H5P_DATASET_ACCESS), where, "prepare access");
+  require_done(H5Pset_chunk_cache(access.get(), 0, 0, 0.0), where, "leave out its cache");
+  return access;
+}
+
+// Makes sure that HDF5 can write `bytes` more, and what it keeps in memory until the file is closed.
+void reserve_space(hid_t object, int64_t bytes, const std::string& where) {
+  constexpr int64_t kMetadataBytes = int64_t{4} << 20;
+  const Hdf5Id file = require_id(H5Iget_file_id(object), where, "give its file");
+  void* handle = nullptr;
+  require_done(H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &handle), where, "give its file descriptor");
+  const int descriptor = *static_cast<int*>(handle);
+  struct stat status {};
+  require<DataError>(::fstat(descriptor, &status) == 0, "{}: {}", where, std::strerror(errno));
+  const int64_t end = status.st_size + bytes + kMetadataBytes;
+  struct rlimit limit {};
+  const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  require<DataError>(!limited || static_cast<uint64_t>(end) <= limit.rlim_cur,
+                     "{} cannot grow: files may have {} bytes here (ulimit -f)", where, limit.rlim_cur);
+  if (::fallocate(descriptor, FALLOC_FL_KEEP_SIZE, status.st_size, end - status.st_size) == 0) return;
+  const int error = errno;
+  const bool unknown = error == EOPNOTSUPP || error == ENOSYS || error == EINTR;
+  require<DataError>(unknown, "{} cannot grow by {} bytes: {}", where, end - status.st_size, std::strerror(error));
+  struct statvfs space {};
+  require<DataError>(::fstatvfs(descriptor, &space) != 0 ||
+                         space.f_bavail >= static_cast<uint64_t>(end - status.st_size) / space.f_frsize,
+                     "{} cannot grow by {} bytes: {}", where, end - status.st_size, std::strerror(ENOSPC));
+}
+
+struct OpenAttribute {
+  OpenAttribute(hid_t file, const std::string& name, std::string place)
+      : where(std::move(place)),
+        id(require_id(H5Aopen(file, name.c_str(), H5P_DEFAULT), where, "open it")),
+        type(require_id(H5Aget_type(id.get()), where, "give its type")) {
+    const Hdf5Id space = require_id(H5Aget_space(id.get()), where, "give its shape");
+    count = H5Sget_simple_extent_npoints(space.get());
+  }
+
+  std::string where;
+  Hdf5Id id;
+  Hdf5Id type;
+  int64_t count = 0;
+};
+
+}  // namespace
+
+const char* hdf5_type_name(Hdf5Type type) {
+  return type == Hdf5Type::u8 ? "u8" : type == Hdf5Type::u16 ? "u16" : "u32";
+}
+
+Hdf5Id::~Hdf5Id() {
+  if (id_ < 0) return;
+  const Hdf5Call call;
+  H5Idec_ref(id_);
+}
+
+Hdf5Dataset::Hdf5Dataset(std::string where, Hdf5Id dataset)
+    : where_(std::move(where)), dataset_(std::move(dataset)), type_(type_of(dataset_.get(), where_)) {}
+
+int64_t Hdf5Dataset::size() const {
+  const Hdf5Call call;
+  const Hdf5Id space = require_id(H5Dget_space(dataset_.get()), where_, "give its shape");
+  return require_done(H5Sget_simple_extent_npoints(space.get()), where_, "give its size");
+}
+
+template <class T>
+void Hdf5Dataset::append(std::span<const T> values) {
+  const Hdf5Call call;
+  require_type(kTypeOf<T>, type_, where_);
+  const auto first = static_cast<hsize_t>(size()), count = static_cast<hsize_t>(values.size()), end = first + count;
+  reserve_space(dataset_.get(), static_cast<int64_t>(values.size_bytes()), where_);
+  require_done(H5Dset_extent(dataset_.get(), &end), where_, "grow");
+  const Hdf5Id disk = select(dataset_.get(), first, count, where_);
+  const Hdf5Id memory = require_id(H5Screate_simple(1, &count, nullptr), where_, "make a shape");
+  require_done(H5Dwrite(dataset_.get(), memory_type(type_), memory.get(), disk.get(), H5P_DEFAULT, values.data()),
+               where_, "write");
+}
+
+template <class T>
+void Hdf5Dataset::read(int64_t first, std::span<T> values) const {
+  const Hdf5Call call;
+  require_type(kTypeOf<T>, type_, where_);
+  const auto begin = static_cast<hsize_t>(first), count = static_cast<hsize_t>(values.size());
+  const auto available = static_cast<hsize_t>(size());
+  require<ValueError>(first >= 0 && count <= available && begin <= available - count,
+                      "{}: {} elements from {} on, there are {}", where_, count, first, available);
+  const Hdf5Id disk = select(dataset_.get(), begin, count, where_);
+  const Hdf5Id memory = require_id(H5Screate_simple(1, &count, nullptr), where_, "make a shape");
+  require_done(H5Dread(dataset_.get(), memory_type(type_), memory.get(), disk.get(), H5P_DEFAULT, values.data()),
+               where_, "read");
+}
+
+template void Hdf5Dataset::append(std::span<const uint8_t>);
+template void Hdf5Dataset::append(std::span<const uint16_t>);
+template void Hdf5Dataset::append(std::span<const uint32_t>);
+template void Hdf5Dataset::read(int64_t, std::span<uint8_t>) const;
+template void Hdf5Dataset::read(int64_t, std::span<uint16_t>) const;
+template void Hdf5Dataset::read(int64_t, std::span<uint32_t>) const;
+
+std::vector<FileRange> Hdf5Dataset::ranges() const {
+  const Hdf5Call call;
+  const Hdf5Id properties = require_id(H5Dget_create_plist(dataset_.get()), where_, "give its layout");
+  hsize_t chunk = 0;
+  require_done(H5Pget_chunk(properties.get(), 1, &chunk), where_, "give its chunks");
+  std::vector<FileRange> ranges;
+  for (hsize_t first = 0; first < static_cast<hsize_t>(size()); first += chunk) {
+    haddr_t address = HADDR_UNDEF;
+    hsize_t bytes = 0;
+    unsigned filters = 0;
+    require_done(H5Dget_chunk_info_by_coord(dataset_.get(), &first, &filters, &address, &bytes), where_,
+                 "find a chunk");
+    require<DataError>(address != HADDR_UNDEF, "{}: a chunk has not been written", where_);
+    ranges.push_back({static_cast<int64_t>(address), static_cast<int64_t>(address + bytes)});
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const FileRange& a, const FileRange& b) { return a.begin < b.begin; });
+  std::vector<FileRange> joined;
+  for (const FileRange& range : ranges) {
+    if (!joined.empty() && joined.back().end == range.begin) {
+      joined.back().end = range.end;
+    } else {
+      joined.push_back(range);
+    }
+  }
+  return joined;
+}
+
+Hdf5File::Hdf5File(const std::string& path, Hdf5Id file) : name_(quoted_path(path)), file_(std::move(file)) {}
+
+Hdf5File Hdf5File::create(const std::string& path) {
+  const Hdf5Call call;
+  const std::string where = quoted_path(path);
+  const Hdf5Id access = file_access(where);
+  Hdf5Id file = require_id(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), where, "create it");
+  reserve_space(file.get(), 0, where);
+  return Hdf5File(path, std::move(file));
+}
+
+Hdf5File Hdf5File::open(const std::string& path) {
+  const Hdf5Call call;
+  const std::string where = quoted_path(path);
+  const Hdf5Id access = file_access(where);
+  return Hdf5File(path, require_id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), where, "open it"));
+}
+
+void Hdf5File::close() {
+  const Hdf5Call call;
+  require_done(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), name_, "write it to the end");
+  file_ = Hdf5Id();
+}
+
+void Hdf5File::write_attribute(const std::string& name, int64_t value) {
+  const Hdf5Call call;
+  const Hdf5Id space = require_id(H5Screate(H5S_SCALAR), name_, "make a shape");
+  const Hdf5Id attribute =
+      require_id(H5Acreate2(file_.get(), name.c_str(), H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT), name_,
+                 "make an attribute");
+  require_done(H5Awrite(attribute.get(), H5T_NATIVE_INT64, &value), name_, "write an attribute");
+}
+
+void Hdf5File::write_attribute(const std::string& name, const std::string& value) {
+  const Hdf5Call call;
+  const Hdf5Id space = require_id(H5Screate(H5S_SCALAR), name_, "make a shape");
+  const Hdf5Id type = require_id(H5Tcopy(H5T_C_S1), name_, "make a type");
+  require_done(H5Tset_size(type.get(), std::max<size_t>(value.size(), 1)), name_, "make a type");
+  require_done(H5Tset_cset(type.get(), H5T_CSET_UTF8), name_, "make a type");
+  require_done(H5Tset_strpad(type.get(), H5T_STR_NULLPAD), name_, "make a type");
+  const Hdf5Id attribute =
+      require_id(H5Acreate2(file_.get(), name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), name_,
+                 "make an attribute");
+  require_done(H5Awrite(attribute.get(), type.get(), value.c_str()), name_, "write an attribute");
+}
+
+int64_t Hdf5File::integer_attribute(const std::string& name) const {
+  const Hdf5Call call;
+  const OpenAttribute attribute(file_.get(), name, where("attribute", name));
+  require<DataError>(attribute.count == 1 && H5Tget_class(attribute.type.get()) == H5T_INTEGER, "{} is not one integer",
+                     attribute.where);
+  int64_t value = 0;
+  require_done(H5Aread(attribute.id.get(), H5T_NATIVE_INT64, &value), attribute.where, "read it");
+  return value;
+}
+
+std::string Hdf5File::text_attribute(const std::string& name) const {
+  constexpr size_t kMaxBytes = 65536;
+  const Hdf5Call call;
+  const OpenAttribute attribute(file_.get(), name, where("attribute", name));
+  const hid_t type = attribute.type.get();
+  require<DataError>(attribute.count == 1 && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
+                         H5Tget_size(type) <= kMaxBytes,
+                     "{} is not one text of fixed length", attribute.where);
+  std::string value(H5Tget_size(type), '\0');
+  require_done(H5Aread(attribute.id.get(), type, value.data()), attribute.where, "read it");
+  return value.substr(0, value.find('\0'));
+}
+
+Hdf5Dataset Hdf5File::create_dataset(const std::string& name, Hdf5Type type, int64_t chunk_elements) {
+  const Hdf5Call call;
+  const hsize_t size = 0, unlimited = H5S_UNLIMITED, chunk = static_cast<hsize_t>(chunk_elements);
+  const Hdf5Id space = require_id(H5Screate_simple(1, &size, &unlimited), name_, "make a shape");
+  const Hdf5Id layout = require_id(H5Pcreate(H5P_DATASET_CREATE), name_, "make a layout");
+  require_done(H5Pset_chunk(layout.get(), 1, &chunk), name_, "take these chunks");
+  const Hdf5Id access = dataset_access(name_);
+  return {where("dataset", name), require_id(H5Dcreate2(file_.get(), name.c_str(), disk_type(type), space.get(),
+                                                        H5P_DEFAULT, layout.get(), access.get()),
+                                             name_, "make a dataset")};
+}
+
+Hdf5Dataset Hdf5File::dataset(const std::string& name) const {
+  const Hdf5Call call;
+  const std::string place = where("dataset", name);
+  const Hdf5Id access = dataset_access(place);
+  Hdf5Dataset dataset(place, require_id(H5Dopen2(file_.get(), name.c_str(), access.get()), place, "open it"));
+  const Hdf5Id space = require_id(H5Dget_space(dataset.dataset_.get()), place, "give its shape");
+  require<DataError>(H5Sget_simple_extent_ndims(space.get()) == 1, "{} must have one dimension", place);
+  return dataset;
+}
+
+std::string Hdf5File::where(const char* kind, const std::string& name) const {
+  return fmt::format("{}, {} \"{}\"", name_, kind, name);
+}
+
+}  // namespace heed::data

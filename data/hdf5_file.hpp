@@ -1,0 +1,97 @@
+// HDF5 files: attributes of the root, and one-dimensional datasets that grow. The only place that knows HDF5's headers.
+//
+// Every return code is checked; errors are DataError naming the file and what was not possible, and HDF5 prints nothing
+// itself. One mutex guards all calls, since HDF5 may be built without threads in mind.
+//
+// Open only files that check_seal() has passed: HDF5 trusts what it reads. Writing reserves disk space before HDF5
+// writes, since HDF5 1.10 may crash when the disk is full: the error then comes from here.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/file_seal.hpp"
+
+namespace heed::data {
+
+// Of elements on disk, little-endian.
+enum class Hdf5Type { u8, u16, u32 };
+
+const char* hdf5_type_name(Hdf5Type type);  // "u8" …
+
+// An object that HDF5 counts references of.
+class Hdf5Id {
+ public:
+  Hdf5Id() = default;
+  explicit Hdf5Id(int64_t id) : id_(id) {}
+  Hdf5Id(Hdf5Id&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
+  Hdf5Id& operator=(Hdf5Id&& other) noexcept {
+    std::swap(id_, other.id_);
+    return *this;
+  }
+  ~Hdf5Id();
+
+  int64_t get() const { return id_; }
+
+ private:
+  int64_t id_ = -1;
+};
+
+class Hdf5Dataset {
+ public:
+  int64_t size() const;
+  Hdf5Type type() const { return type_; }
+
+  // T: uint8_t, uint16_t or uint32_t, and just the type on disk: HDF5 would convert, but reads short pieces ten times
+  // slower then (measured). Throws ValueError for another one, and for elements outside the dataset.
+  template <class T>
+  void append(std::span<const T> values);
+  template <class T>
+  void read(int64_t first, std::span<T> values) const;
+
+  void close() { dataset_ = Hdf5Id(); }
+
+  // Where in the file the elements stand, rising, neighbours joined.
+  std::vector<FileRange> ranges() const;
+
+ private:
+  friend class Hdf5File;
+  Hdf5Dataset(std::string where, Hdf5Id dataset);
+
+  std::string where_;  // `"/a/b.h5", dataset "tokens"`
+  Hdf5Id dataset_;
+  Hdf5Type type_;
+};
+
+class Hdf5File {
+ public:
+  // Begins anew in an existing file, or makes one.
+  static Hdf5File create(const std::string& path);
+  static Hdf5File open(const std::string& path);  // to read
+
+  // Datasets must be closed before; what they and the attributes hold is in the file after this.
+  void close();
+
+  void write_attribute(const std::string& name, int64_t value);
+  void write_attribute(const std::string& name, const std::string& value);
+  int64_t integer_attribute(const std::string& name) const;
+  std::string text_attribute(const std::string& name) const;
+
+  // Empty, stored in chunks of chunk_elements.
+  Hdf5Dataset create_dataset(const std::string& name, Hdf5Type type, int64_t chunk_elements);
+  // Throws DataError unless it is one-dimensional and of one of the types above.
+  Hdf5Dataset dataset(const std::string& name) const;
+
+ private:
+  Hdf5File(const std::string& path, Hdf5Id file);
+
+  std::string where(const char* kind, const std::string& name) const;
+
+  std::string name_;
+  Hdf5Id file_;
+};
+
+}  // namespace heed::data

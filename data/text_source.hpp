@@ -1,0 +1,30 @@
+// A text file as a source. Its tokens are kept in memory, 4 bytes each; a text of gigabytes is better made into a token
+// file first (data/prepare.hpp) and read from there (data/token_source.hpp).
+#pragma once
+
+#include <memory>
+
+#include "data/source.hpp"
+#include "data/splits.hpp"
+#include "data/text_file.hpp"
+#include "data/tokenizer.hpp"
+
+namespace heed::data {
+
+enum class TextSplit { position, lines };
+
+struct TextConfig {
+  std::string path;
+  TokenizerKind tokenizer = TokenizerKind::character;
+  int64_t vocab_size = 0;  // bpe only
+  TextSplit split = TextSplit::position;
+  LineSplitConfig parts;  // by position only the fractions count
+  uint32_t seed = 1;
+  int64_t seq_len = 0;  // of the windows that there must be
+};
+
+// A PositionSource without end token, or a LineSource with one. All that can be wrong shows here, before the first
+// step. Throws what TextFile, make_tokenizer() and the source throw.
+std::unique_ptr<Source> make_text_source(const TextConfig& config, const Progress& progress = {});
+
+}  // namespace heed::data

@@ -1,0 +1,92 @@
+// Token files: a tokenized text on disk, with its tokenizer; HDF5 under a seal (data/file_seal.hpp).
+//
+//   dataset tokens (N)           u16, or u32 where the vocabulary has more than 65536 entries, in chunks of 65536
+//   dataset block_crc32          u32: the checksum of each 65536 tokens, as int32
+//   dataset tokenizer            u8: Tokenizer::serialize()
+//   attributes                   format_version vocab_size tokenizer_kind
+//                                train_tokens validation_tokens test_tokens (they follow each other in this order)
+//                                source_name source_bytes source_crc32 written_by
+//
+// All but the tokens is under the seal, and each block of tokens is checked when it is first read, so that a file of
+// any size opens at once and no damaged token is ever used.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "data/hdf5_file.hpp"
+#include "data/splits.hpp"
+#include "data/text_file.hpp"
+#include "data/token_sequence.hpp"
+#include "data/tokenizer.hpp"
+
+namespace heed::data {
+
+// Where the tokens come from.
+struct Provenance {
+  std::string source_name;  // of the text file, without folder
+  int64_t source_bytes = 0;
+  uint32_t source_crc32 = 0;
+  std::string written_by;  // program and version
+};
+
+class TokenFile final : public TokenSequence {
+ public:
+  // Throws DataError naming the file and what is wrong: not there, no token file, cut off, damaged, of a later version.
+  explicit TokenFile(const std::string& path);
+
+  int64_t size() const override { return num_tokens_; }
+  // Also throws DataError if one of the blocks read is damaged.
+  void read(int64_t first, std::span<int32_t> tokens) const override;
+
+  // Checks every block; reports bytes on disk.
+  void verify(const Progress& progress = {}) const;
+
+  const std::string& name() const { return name_; }
+  const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }
+  const SplitSizes& sizes() const { return sizes_; }
+  const Provenance& provenance() const { return provenance_; }
+  Hdf5Type type() const { return tokens_.type(); }
+
+ private:
+  void verify_block(int64_t block) const;
+
+  std::string name_;
+  Hdf5File file_;
+  Hdf5Dataset tokens_;
+  int64_t num_tokens_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  SplitSizes sizes_;
+  Provenance provenance_;
+  std::vector<uint32_t> block_crcs_;
+  mutable std::mutex mutex_;
+  mutable std::vector<bool> verified_;
+};
+
+// Writes one in order of its tokens. The file is complete after finish(), and not to be used before.
+class TokenFileWriter {
+ public:
+  // Keeps a reference to the tokenizer. Throws DataError if the file cannot be written, as all functions do.
+  TokenFileWriter(const std::string& path, const Tokenizer& tokenizer);
+
+  // Throws ValueError for an id outside the vocabulary.
+  void append(std::span<const int32_t> tokens);
+
+  int64_t size() const { return num_tokens_; }
+
+  // sizes must add up to size().
+  void finish(const SplitSizes& sizes, const Provenance& provenance);
+
+ private:
+  void write_block();
+
+  std::string path_;
+  const Tokenizer& tokenizer_;
+  Hdf5File file_;
+  Hdf5Dataset tokens_;
+  int64_t num_tokens_ = 0;
+  std::vector<int32_t> block_;
+  std::vector<uint32_t> block_crcs_;
+};
+
+}  // namespace heed::data

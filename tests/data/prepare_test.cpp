@@ -1,0 +1,142 @@
+#include "data/prepare.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "autograd/core/check.hpp"
+#include "data/token_file.hpp"
+#include "tests/data/scratch.hpp"
+
+namespace heed::data {
+namespace {
+
+using test::contains, test::error_text, test::mixed_scripts, test::ScratchFolder;
+
+PrepareConfig prepare_config(const ScratchFolder& folder, const std::string& text, TokenizerKind kind) {
+  return {.text_path = folder.write("text.txt", text),
+          .output_path = folder.path("tokens.h5"),
+          .tokenizer = kind,
+          .vocab_size = 300,
+          .val_fraction = 0.2,
+          .test_fraction = 0.1,
+          .written_by = "test"};
+}
+
+TEST(Prepare, TheTokensAreTheText) {
+  const std::string text = mixed_scripts(4'500'000);  // more than one piece
+  for (const TokenizerKind kind : {TokenizerKind::character, TokenizerKind::byte, TokenizerKind::bpe}) {
+#ifndef HEED_HAVE_SENTENCEPIECE
+    if (kind == TokenizerKind::bpe) continue;
+#endif
+    const ScratchFolder folder;
+    prepare_token_file(prepare_config(folder, text, kind));
+    const TokenFile file(folder.path("tokens.h5"));
+    EXPECT_EQ(file.tokenizer()->kind(), kind);
+    std::vector<int32_t> tokens(file.size());
+    file.read(0, tokens);
+    EXPECT_TRUE(file.tokenizer()->decode(tokens) == text);
+    EXPECT_TRUE(file.tokenizer()->encode(text) == tokens);
+    EXPECT_EQ(file.sizes().train, file.size() * 7 / 10);
+    EXPECT_EQ(file.sizes().total(), file.size());
+    EXPECT_EQ(file.provenance().source_name, "text.txt");
+    EXPECT_EQ(file.provenance().source_bytes, static_cast<int64_t>(text.size()));
+    EXPECT_EQ(folder.names().size(), 2u);
+  }
+}
+
+TEST(Prepare, ReportsItsProgress) {
+  const ScratchFolder folder;
+  std::vector<std::string> finished;
+  int64_t last = 0;
+  prepare_token_file(prepare_config(folder, std::string(9'000'000, 'a'), TokenizerKind::character),
+                     [&](const char* phase, int64_t done, int64_t total) {
+                       EXPECT_EQ(total, 9'000'000);
+                       EXPECT_GT(done, last);
+                       last = done == total ? 0 : done;
+                       if (done == total) finished.emplace_back(phase);
+                     });
+  EXPECT_EQ(finished, (std::vector<std::string>{"reading", "encoding"}));
+}
+
+TEST(Prepare, DescribesTheFile) {
+  const ScratchFolder folder;
+  prepare_token_file(prepare_config(folder, std::string(1000, 'a') + "b", TokenizerKind::character));
+  const std::string text = describe_token_file(folder.path("tokens.h5"));
+  for (const char* part : {"1001 (u16)", "700 training, 200 validation, 101 test", "char, 2 entries", "text.txt",
+                           "1001 bytes (1.000 a token)"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in:\n" << text;
+  }
+}
+
+TEST(Prepare, NeverOverwrites) {
+  const ScratchFolder folder;
+  const PrepareConfig config = prepare_config(folder, "some text", TokenizerKind::byte);
+  folder.write("tokens.h5", "precious");
+  EXPECT_TRUE(contains(error_text<DataError>([&] { prepare_token_file(config); }), {"tokens.h5", "there already"}));
+  EXPECT_EQ(folder.read("tokens.h5"), "precious");
+  PrepareConfig onto_itself = config;
+  onto_itself.output_path = config.text_path;
+  EXPECT_THROW(prepare_token_file(onto_itself), DataError);
+  EXPECT_EQ(folder.read("text.txt"), "some text");
+}
+
+TEST(Prepare, LeavesNothingBehindWhenItFails) {
+  const ScratchFolder folder;
+  const auto text_of = [&](const PrepareConfig& config) {
+    const std::string text = error_text<DataError>([&] { prepare_token_file(config); });
+    EXPECT_EQ(folder.names(), std::vector<std::string>{"text.txt"});
+    return text;
+  };
+  EXPECT_TRUE(contains(text_of(prepare_config(folder, "", TokenizerKind::byte)), {"text.txt", "empty"}));
+  EXPECT_TRUE(contains(text_of(prepare_config(folder, "ab\x92", TokenizerKind::character)), {"text.txt", "offset 2"}));
+  PrepareConfig nowhere = prepare_config(folder, "text", TokenizerKind::byte);
+  nowhere.output_path = folder.path("none/tokens.h5");
+  EXPECT_TRUE(contains(text_of(nowhere), {"none/tokens.h5", "No such file"}));
+  PrepareConfig missing = nowhere;
+  missing.text_path = folder.path("none.txt");
+  EXPECT_TRUE(contains(text_of(missing), {"none.txt"}));
+  PrepareConfig shares = prepare_config(folder, "text", TokenizerKind::byte);
+  shares.val_fraction = 1;
+  EXPECT_THROW(prepare_token_file(shares), ConfigError);
+}
+
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+// Like a full disk: writing fails in the middle, HDF5 must not notice, and nothing is left.
+TEST(Prepare, StopsWhereAFileMayNotGrow) {
+  const ScratchFolder folder;
+  const PrepareConfig config = prepare_config(folder, std::string(20'000'000, 'a'), TokenizerKind::byte);
+  for (const rlim_t limit : {1000, 100'000, 5'000'000, 20'000'000, 40'000'000}) {
+    std::string text;
+    {
+      const FileSizeLimit limited(limit);
+      text = error_text<DataError>([&] { prepare_token_file(config); });
+    }
+    EXPECT_TRUE(contains(text, {"tokens.h5", std::to_string(limit) + " bytes"}));
+    EXPECT_EQ(folder.names(), std::vector<std::string>{"text.txt"});
+  }
+  prepare_token_file(config);
+  EXPECT_EQ(TokenFile(config.output_path).size(), 20'000'000);
+}
+
+}  // namespace
+}  // namespace heed::data

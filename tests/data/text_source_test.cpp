@@ -1,0 +1,275 @@
+#include "data/text_source.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <numeric>
+#include <set>
+
+#include "autograd/core/check.hpp"
+#include "data/batch_loader.hpp"
+#include "data/char_tokenizer.hpp"
+#include "data/position_source.hpp"
+#include "tests/data/scratch.hpp"
+
+namespace heed::data {
+namespace {
+
+using test::contains, test::error_text, test::mixed_scripts, test::ScratchFolder;
+
+using Ids = std::vector<int32_t>;
+
+TextConfig char_config(const std::string& path, int64_t seq_len, double val_fraction, double test_fraction = 0) {
+  TextConfig config;
+  config.path = path;
+  config.parts.val_fraction = val_fraction;
+  config.parts.test_fraction = test_fraction;
+  config.seq_len = seq_len;
+  return config;
+}
+
+// A source over the tokens 0, 1, 2 …
+PositionSource counting_source(const SplitSizes& sizes, int64_t seq_len, uint32_t seed = 1) {
+  Ids tokens(sizes.total());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  std::vector<char32_t> characters(sizes.total());
+  std::iota(characters.begin(), characters.end(), U'a');
+  return PositionSource({.name = "counting",
+                         .tokenizer = std::make_shared<const CharTokenizer>(characters, false),
+                         .tokens = std::make_unique<TokenVector>(tokens),
+                         .sizes = sizes,
+                         .seed = seed},
+                        seq_len);
+}
+
+TEST(PositionSource, TargetsAreTheInputsMovedByOneOnce) {
+  const PositionSource source = counting_source({200, 50, 30}, 4);
+  const BatchLoader loader(source, 4, 64);
+  for (uint64_t step = 0; step < 20; ++step) {
+    const Batch batch = loader.train_batch(step, 0, 64);
+    for (size_t i = 0; i < batch.inputs.size(); ++i) {
+      ASSERT_EQ(batch.targets[i], batch.inputs[i] + 1);
+      if (i % 4 > 0) {
+        ASSERT_EQ(batch.inputs[i], batch.inputs[i - 1] + 1);
+      }
+    }
+  }
+  EXPECT_EQ(loader.eval_batch(Split::train, 0, 1).inputs, (Ids{0, 1, 2, 3}));
+  EXPECT_EQ(loader.eval_batch(Split::train, 0, 1).targets, (Ids{1, 2, 3, 4}));
+}
+
+TEST(PositionSource, EveryTrainingWindowIsDrawnAndNoneThatLeavesTheSplit) {
+  const PositionSource source = counting_source({12, 9, 9}, 8);  // 4 windows
+  const BatchLoader loader(source, 8, 100);
+  std::vector<int64_t> counts(5);
+  for (uint64_t step = 0; step < 100; ++step) {
+    const Batch batch = loader.train_batch(step, 0, 100);
+    for (int64_t row = 0; row < 100; ++row) {
+      ASSERT_LE(batch.targets[row * 8 + 7], 11);
+      ++counts.at(batch.inputs[row * 8]);
+    }
+  }
+  // 10,000 draws of 4: 2500 each, standard deviation 43.
+  for (int start = 0; start < 4; ++start) EXPECT_NEAR(counts[start], 2500, 43 * 5) << start;
+}
+
+TEST(PositionSource, AWindowIsAPureFunctionOfSeedStepAndRow) {
+  const PositionSource source = counting_source({2000, 50, 0}, 16), same = counting_source({2000, 50, 0}, 16);
+  const PositionSource other_seed = counting_source({2000, 50, 0}, 16, 2);
+  const BatchLoader loader(source, 16, 32);
+  const Batch whole = loader.train_batch(7, 0, 32);
+  for (int64_t row = 31; row >= 0; --row) {
+    const Batch alone = BatchLoader(same, 16, 32).train_batch(7, row, 1);
+    EXPECT_TRUE(std::equal(alone.inputs.begin(), alone.inputs.end(), whole.inputs.begin() + row * 16));
+  }
+  EXPECT_NE(BatchLoader(other_seed, 16, 32).train_batch(7, 0, 32).inputs, whole.inputs);
+  EXPECT_NE(loader.train_batch(8, 0, 32).inputs, whole.inputs);
+  std::set<int32_t> starts;
+  for (int64_t row = 0; row < 32; ++row) starts.insert(whole.inputs[row * 16]);
+  EXPECT_GT(starts.size(), 25u);
+}
+
+TEST(PositionSource, EvaluationTakesEveryTargetOfTheSplitOnce) {
+  for (int64_t size = 9; size < 60; ++size) {
+    const PositionSource source = counting_source({20, size, 11}, 8);
+    for (const auto& [split, begin, count] : {std::tuple(Split::train, int64_t{0}, int64_t{20}),
+                                              {Split::validation, 20, size},
+                                              {Split::test, 20 + size, 11}}) {
+      Ids targets;
+      const int64_t windows = source.num_eval_windows(split, 8);
+      EXPECT_EQ(windows, (count - 1 + 7) / 8);
+      for (int64_t window = 0; window < windows; ++window) {
+        Ids inputs(8), outputs(8);
+        source.eval_window(split, window, inputs, outputs);
+        for (int64_t i = 0; i < 8; ++i) {
+          if (outputs[i] == kIgnoreTarget) {
+            EXPECT_EQ(inputs[i], 0);
+            EXPECT_EQ(window, windows - 1);
+            continue;
+          }
+          EXPECT_EQ(inputs[i] + 1, outputs[i]);
+          targets.push_back(outputs[i]);
+        }
+      }
+      Ids expected(count - 1);
+      std::iota(expected.begin(), expected.end(), static_cast<int32_t>(begin) + 1);
+      EXPECT_EQ(targets, expected);
+    }
+  }
+}
+
+TEST(PositionSource, RefusesWindowsThatAreNotThere) {
+  const PositionSource source = counting_source({20, 10, 0}, 8);
+  Ids inputs(8), targets(8), long_inputs(20), long_targets(20);
+  EXPECT_THROW(source.train_window(0, -1, inputs, targets), ValueError);
+  EXPECT_THROW(source.train_window(0, 0, long_inputs, long_targets), ValueError);
+  EXPECT_THROW(source.eval_window(Split::validation, 2, inputs, targets), ValueError);
+  EXPECT_THROW(source.eval_window(Split::validation, -1, inputs, targets), ValueError);
+  EXPECT_THROW(source.eval_window(Split::test, 0, inputs, targets), ValueError);
+  EXPECT_EQ(source.num_eval_windows(Split::test, 8), 0);
+  EXPECT_THROW(source.num_eval_windows(Split::validation, 0), ValueError);
+  EXPECT_THROW(source.train_window(0, 0, inputs, long_targets), ShapeError);
+}
+
+TEST(TextSource, ReadsATextAndKnowsItsTokenizer) {
+  const ScratchFolder folder;
+  const std::string text = "hello wörld, this is a text of characters\n";
+  const auto source = make_text_source(char_config(folder.write("text.txt", text), 4, 0.25, 0.25));
+  ASSERT_NE(source->tokenizer(), nullptr);
+  EXPECT_EQ(source->tokenizer()->kind(), TokenizerKind::character);
+  EXPECT_EQ(source->tokenizer()->end_token(), std::nullopt);
+  EXPECT_EQ(source->vocab_size(), source->tokenizer()->vocab_size());
+  Ids inputs(4), targets(4);
+  source->eval_window(Split::train, 1, inputs, targets);
+  EXPECT_EQ(source->tokenizer()->decode(inputs), "o wö");
+  EXPECT_EQ(source->tokenizer()->decode(targets), " wör");
+}
+
+TEST(TextSource, KnowsACharacterThatOnlyTheLastSplitHas) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("text.txt", std::string(90, 'a') + "zzzzzzzzzz");
+  const auto source = make_text_source(char_config(path, 4, 0.1));
+  EXPECT_EQ(source->vocab_size(), 2);
+  Ids inputs(4), targets(4);
+  source->eval_window(Split::validation, 0, inputs, targets);
+  EXPECT_EQ(source->tokenizer()->decode(inputs), "zzzz");
+}
+
+TEST(TextSource, ALongTextComesOutWholeWhereverItsPiecesEnd) {
+  const ScratchFolder folder;
+  const std::string text = mixed_scripts(9'000'000);  // more than two pieces
+  const std::string path = folder.write("text.txt", text);
+  TextConfig config = char_config(path, 1000, 0.1);
+  for (const TokenizerKind kind : {TokenizerKind::character, TokenizerKind::byte}) {
+    config.tokenizer = kind;
+    const auto source = make_text_source(config);
+    std::string decoded(source->tokenizer()->bytes(source->tokenizer()->encode(text.substr(0, 4))[0]));
+    int64_t num_windows = 0;
+    for (const Split split : {Split::train, Split::validation}) {
+      Ids inputs(1000), targets(1000);
+      for (int64_t window = 0; window < source->num_eval_windows(split, 1000); ++window) {
+        source->eval_window(split, window, inputs, targets);
+        if (split == Split::validation && window == 0) decoded += source->tokenizer()->bytes(inputs[0]);
+        std::erase(targets, kIgnoreTarget);
+        decoded += source->tokenizer()->decode(targets);
+        ++num_windows;
+      }
+    }
+    EXPECT_GT(num_windows, 3000);
+    EXPECT_TRUE(decoded == text);
+  }
+}
+
+TEST(TextSource, RunsOnTheShortestTextThatHasAWindowInEachSplit) {
+  const ScratchFolder folder;
+  const auto source = make_text_source(char_config(folder.write("text.txt", "abcdefghijklmnopqr"), 8, 0.5));
+  const BatchLoader loader(*source, 8, 5);
+  const Batch batch = loader.train_batch(3, 0, 5);
+  for (int64_t row = 0; row < 5; ++row) {
+    EXPECT_TRUE(std::equal(batch.inputs.begin(), batch.inputs.begin() + 8, batch.inputs.begin() + row * 8));
+    EXPECT_EQ(batch.inputs[row * 8], 0);
+  }
+  ASSERT_EQ(loader.num_eval_windows(Split::validation), 1);
+  EXPECT_EQ(loader.eval_batch(Split::validation, 0, 1).targets, (Ids{10, 11, 12, 13, 14, 15, 16, 17}));
+}
+
+TEST(TextSource, RefusesATextThatIsTooShortBeforeTheFirstStep) {
+  const ScratchFolder folder;
+  for (const TokenizerKind kind : {TokenizerKind::character, TokenizerKind::byte, TokenizerKind::bpe}) {
+    for (const int length : {0, 1, 2, 8, 17}) {
+      if (kind == TokenizerKind::bpe && length > 0) continue;
+      TextConfig config = char_config(folder.write("text.txt", std::string(length, 'a')), 8, 0.5);
+      config.tokenizer = kind;
+      config.vocab_size = 300;
+      EXPECT_TRUE(contains(error_text<DataError>([&] { make_text_source(config); }),
+                           {"\"" + folder.path("text.txt") + "\"", std::to_string(length) + " tokens", "at least 9",
+                            "model.seq_len = 8"}));
+    }
+  }
+}
+
+TEST(TextSource, RefusesASplitThatIsTooShortBeforeTheFirstStep) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("text.txt", std::string(1005, 'a'));
+  EXPECT_TRUE(contains(error_text<DataError>([&] { make_text_source(char_config(path, 8, 0.005)); }),
+                       {path, "1005 tokens", "6 of them for validation", "at least 9", "data.val_fraction"}));
+  EXPECT_TRUE(contains(error_text<DataError>([&] { make_text_source(char_config(path, 8, 0.1, 0.005)); }),
+                       {path, "for test", "at least 9", "data.test_fraction"}));
+  EXPECT_TRUE(contains(error_text<DataError>([&] { make_text_source(char_config(path, 8, 0)); }),
+                       {"0 of them for validation"}));
+  EXPECT_TRUE(
+      contains(error_text<DataError>([&] { make_text_source(char_config(path, 8, 0.995)); }), {"for training"}));
+  EXPECT_NO_THROW(make_text_source(char_config(path, 8, 0.1)));
+  EXPECT_THROW(make_text_source(char_config(path, 0, 0.1)), ConfigError);
+}
+
+TEST(TextSource, NamesTheByteThatIsNotUtf8) {
+  const ScratchFolder folder;
+  TextConfig config = char_config(folder.write("text.txt",
+                                               "ab\x92"
+                                               "cd"),
+                                  1, 0.4);
+  EXPECT_TRUE(contains(error_text<DataError>([&] { make_text_source(config); }),
+                       {"\"" + folder.path("text.txt") + "\"", "0x92", "offset 2 ", "data.tokenizer"}));
+  config.tokenizer = TokenizerKind::byte;
+  const auto source = make_text_source(config);
+  Ids inputs(1), targets(1);
+  source->eval_window(Split::train, 1, inputs, targets);
+  EXPECT_EQ(source->tokenizer()->decode(targets), "\x92");
+
+  std::string long_text(5'000'000, 'a');
+  long_text += "\xC3";  // a character that never ends
+  EXPECT_TRUE(contains(
+      error_text<DataError>([&] { make_text_source(char_config(folder.write("long.txt", long_text), 8, 0.1)); }),
+      {"0xc3", "offset 5000000 "}));
+}
+
+TEST(TextSource, RefusesAPathThatIsNoTextFile) {
+  const ScratchFolder folder;
+  const auto text_of = [](const std::string& path) {
+    return error_text<DataError>([&] { make_text_source(char_config(path, 8, 0.1)); });
+  };
+  EXPECT_TRUE(contains(text_of(folder.path("none.txt")), {"\"" + folder.path("none.txt") + "\"", "data.path"}));
+  EXPECT_TRUE(contains(text_of(folder.path()), {"folder", "data.path"}));
+  folder.write("file", "text");
+  EXPECT_TRUE(contains(text_of(folder.path("file/text.txt")), {folder.path("file/text.txt"), "data.path"}));
+  ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  EXPECT_TRUE(contains(text_of(folder.path("pipe")), {"pipe", "data.path"}));
+  ASSERT_EQ(symlink("loop", folder.path("loop").c_str()), 0);
+  EXPECT_TRUE(contains(text_of(folder.path("loop")), {"loop", "data.path"}));
+  EXPECT_TRUE(contains(text_of("/dev/null"), {"/dev/null", "data.path"}));
+  EXPECT_TRUE(contains(text_of(""), {"data.path"}));
+  EXPECT_TRUE(contains(text_of("a\nb"), {"a\\u000Ab"}));
+  EXPECT_TRUE(contains(text_of("none.txt"), {"\"/"}));  // absolute, though it was given relative
+}
+
+TEST(TextSource, RefusesLineCountsWithoutLines) {
+  const ScratchFolder folder;
+  TextConfig config = char_config(folder.write("text.txt", std::string(100, 'a')), 8, 0.1);
+  config.parts.val_lines = 10;
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { make_text_source(config); }), {"data.val_lines", "data.split"}));
+}
+
+}  // namespace
+}  // namespace heed::data
