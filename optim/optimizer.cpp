@@ -57,6 +57,11 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
   for (size_t span = 0; span < spans_.size(); ++span) update(span, learning_rate, gradient_scale);
 }
 
+void Optimizer::restore_steps(int64_t steps) {
+  require<ValueError>(steps >= 0, "an optimizer that has made {} updates", steps);
+  steps_ = steps;
+}
+
 Tensor Optimizer::add_state(const std::string& name, size_t span) {
   const Tensor& weights = spans_[span].weights;
   Tensor tensor = zeros(weights.shape(), weights.dtype(), weights.device(), MemoryCategory::optimizer);

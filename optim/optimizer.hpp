@@ -31,6 +31,8 @@ class Optimizer {
 
   // Updates made so far, one count for all spans.
   int64_t steps() const { return steps_; }
+  // Goes on counting from here, once state() holds what it held then. Throws ValueError for a negative count.
+  void restore_steps(int64_t steps);
   // What the optimizer remembers between updates, by name: "m.0" is the m of span 0. The tensors are the optimizer's
   // own.
   const std::vector<std::pair<std::string, Tensor>>& state() const { return state_; }

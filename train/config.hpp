@@ -14,11 +14,12 @@
 #include <vector>
 
 #include "autograd/core/dtype.hpp"
+#include "data/text_source.hpp"
 #include "nn/gpt_config.hpp"
 
 namespace heed::train {
 
-enum class DataSource { ngram, skip };
+enum class DataSource { ngram, skip, text, tokens };
 enum class OptimizerKind { adamw, sgd };
 enum class ScheduleKind { cosine, linear, constant };
 enum class DeviceChoice { automatic, cpu };
@@ -30,7 +31,15 @@ struct DataConfig {
   std::vector<int64_t> offsets;  // skip: a token depends on the tokens this far before it
   std::vector<double> alpha;     // Dirichlet concentration of each level, the context-free one first
   uint32_t seed = 1;
+  std::string path;  // text, tokens
+  data::TokenizerKind tokenizer = data::TokenizerKind::character;
+  data::TextSplit split = data::TextSplit::position;
+  double val_fraction = 0.1;
+  double test_fraction = 0.0;
+  int64_t val_lines = 0;  // lines: that many instead of the fraction, 0: by the fraction
+  int64_t test_lines = 0;
 
+  bool is_synthetic() const { return source == DataSource::ngram || source == DataSource::skip; }
   // Distributions in the hierarchy of the source: one without context, then one more for each token of context.
   int64_t levels() const { return source == DataSource::ngram ? order : static_cast<int64_t>(offsets.size()) + 1; }
 };
@@ -50,6 +59,7 @@ struct OptimConfig {
 
 struct TrainConfig {
   int64_t steps = 1000;
+  int64_t stop_after = 0;        // 0: steps
   int64_t batch_size = 16;       // sequences per update, over all ranks and micro-batches
   int64_t micro_batch_size = 0;  // 0: all rows
   uint32_t seed = 1;
@@ -60,6 +70,8 @@ struct TrainConfig {
   int64_t eval_interval = 100;
   int64_t eval_batches = 0;  // 0: the whole split
   int64_t log_interval = 10;
+  int64_t save_interval = 0;  // 0: only at the end
+  int64_t keep_checkpoints = 1;
   std::string run_dir;
 
   int64_t rows_per_micro_batch() const { return micro_batch_size == 0 ? batch_size : micro_batch_size; }

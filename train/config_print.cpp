@@ -77,10 +77,11 @@ std::string config_reference() {
   std::string text;
   for (const KeySpec& key : schema()) {
     const std::string presence = key.is_required ? "required" : "default " + default_of(key);
-    const std::string condition = key.partner.empty() ? "" : "; only for " + key.condition();
+    const std::string condition = key.conditions.empty() ? "" : "; only for " + key.condition();
+    const std::string change = key.may_change ? "; may change on --resume" : "";
     text += header(key);
     text += fmt::format("  {:{}}  {}; {}{}\n", key.name, name_width, key.allowed, presence, condition);
-    text += fmt::format("  {:{}}  {}\n", "", name_width, key.meaning);
+    text += fmt::format("  {:{}}  {}{}\n", "", name_width, key.meaning, change);
   }
   return text;
 }

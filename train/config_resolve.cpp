@@ -48,21 +48,35 @@ bool power_is_at_most(int64_t base, int64_t exponent, int64_t limit) {
   return power <= limit;
 }
 
+// Whether the command line chose otherwise than a file that has this key: the file's value then falls with the choice.
+bool is_overridden(const Config& config, const KeySpec& key) {
+  if (config.origin(key.path()).kind != OriginKind::file) return false;
+  return std::any_of(key.conditions.begin(), key.conditions.end(), [&](const KeySpec::Condition& condition) {
+    return config.origin(condition.key).kind == OriginKind::command_line;
+  });
+}
+
 void check_presence(const Config& config) {
   for (const KeySpec& key : schema()) {
     const bool is_given = config.given.contains(key.path());
-    require_rule(!key.is_required || is_given || !key.has_effect(config), config, {key.partner.c_str()},
+    const char* partner = key.conditions.empty() ? "" : key.conditions.front().key.c_str();
+    require_rule(!key.is_required || is_given || !key.has_effect(config), config, {partner},
                  "key {} is missing, it must be {}", key.path(), key.allowed);
-    require_rule(!is_given || key.has_effect(config), config, {key.path().c_str()},
+    require_rule(!is_given || key.has_effect(config) || is_overridden(config, key), config, {key.path().c_str()},
                  "key {} has no effect here, it is only for {}: remove it", key.path(), key.condition());
   }
 }
 
+bool uses_bpe(const DataConfig& data) {
+  return data.source == DataSource::text && data.tokenizer == data::TokenizerKind::bpe;
+}
+
 void fill_in(Config& config) {
-  config.model.vocab_size = config.data.vocab_size;
+  if (config.data.is_synthetic()) config.model.vocab_size = config.data.vocab_size;
+  if (uses_bpe(config.data) && !config.given.contains("data.vocab_size")) config.data.vocab_size = 512;
   config.model.num_kv_heads = config.model.kv_heads();
   config.model.d_ff = config.model.feed_forward_size();
-  if (!config.given.contains("data.alpha")) {
+  if (config.data.is_synthetic() && !config.given.contains("data.alpha")) {
     config.data.alpha.assign(static_cast<std::size_t>(config.data.levels()), 4.0);
     constexpr double kFirst[] = {32.0, 8.0};
     std::copy_n(kFirst, std::min(config.data.alpha.size(), std::size(kFirst)), config.data.alpha.begin());
@@ -116,10 +130,12 @@ void check_source_size(const Config& config) {
 }
 
 void check_data(const Config& config) {
-  if (config.data.source == DataSource::skip) {
-    check_offsets(config);
-  }
-  check_source_size(config);
+  const DataConfig& data = config.data;
+  if (data.source == DataSource::skip) check_offsets(config);
+  if (data.is_synthetic()) check_source_size(config);
+  require_rule(data.val_fraction + data.test_fraction < 1, config, {"data.val_fraction", "data.test_fraction"},
+               "val_fraction = {} and test_fraction = {} leave nothing to train on: lower one of them",
+               data.val_fraction, data.test_fraction);
 }
 
 void check_optim(const Config& config) {
@@ -129,6 +145,11 @@ void check_optim(const Config& config) {
                "min_learning_rate = {} is more than learning_rate = {}", optim.min_learning_rate, optim.learning_rate);
   require_rule(optim.warmup_steps <= config.train.steps, config, {"optim.warmup_steps", "train.steps"},
                "warmup_steps = {} is more than steps = {}", optim.warmup_steps, config.train.steps);
+}
+
+void check_train(const Config& config) {
+  require_rule(config.train.stop_after <= config.train.steps, config, {"train.stop_after", "train.steps"},
+               "stop_after = {} is more than steps = {}", config.train.stop_after, config.train.steps);
 }
 
 void check_batch(const Config& config) {
@@ -158,6 +179,7 @@ void resolve_config(Config& config) {
   check_model(config);
   check_data(config);
   check_optim(config);
+  check_train(config);
   check_batch(config);
 }
 

@@ -83,13 +83,47 @@ void add_model_keys(std::vector<KeySpec>& keys) {
   model.add("seed", &GptConfig::seed, seed_number(), "of the initial weights");
 }
 
+void add_text_keys(Table<DataConfig>& source) {
+  using data::TextSplit, data::TokenizerKind;
+  source
+      .add("tokenizer", &DataConfig::tokenizer,
+           choice<TokenizerKind>(
+               {{"char", TokenizerKind::character}, {"byte", TokenizerKind::byte}, {"bpe", TokenizerKind::bpe}}),
+           "what a token is")
+      .only_with("data.source", {"text"});
+  source
+      .add("split", &DataConfig::split,
+           choice<TextSplit>({{"position", TextSplit::position}, {"lines", TextSplit::lines}}),
+           "cut by place in the text, or each line a sequence of its own")
+      .only_with("data.source", {"text"});
+  source.add("val_fraction", &DataConfig::val_fraction, number(0, 0.99), "share of the text for validation")
+      .only_with("data.source", {"text"});
+  source.add("test_fraction", &DataConfig::test_fraction, number(0, 0.99), "share of the text for the test")
+      .only_with("data.source", {"text"});
+  source
+      .add("val_lines", &DataConfig::val_lines, integer(0, 1'000'000'000),
+           "lines for validation instead of a share; 0: by val_fraction")
+      .only_with("data.split", {"lines"});
+  source
+      .add("test_lines", &DataConfig::test_lines, integer(0, 1'000'000'000),
+           "lines for the test instead of a share; 0: by test_fraction")
+      .only_with("data.split", {"lines"});
+}
+
 void add_data_keys(std::vector<KeySpec>& keys) {
   Table<DataConfig> source(keys, "data", &Config::data);
   source
       .add("source", &DataConfig::source,
-           choice<DataSource>({{"ngram", DataSource::ngram}, {"skip", DataSource::skip}}), "where tokens come from")
+           choice<DataSource>({{"ngram", DataSource::ngram},
+                               {"skip", DataSource::skip},
+                               {"text", DataSource::text},
+                               {"tokens", DataSource::tokens}}),
+           "where tokens come from")
       .required();
-  source.add("vocab_size", &DataConfig::vocab_size, integer(2, 65536), "different tokens");
+  source.add("vocab_size", &DataConfig::vocab_size, integer(2, 65536), "different tokens")
+      .default_is("32, for bpe 512")
+      .only_with("data.source", {"ngram", "skip"})
+      .only_with("data.tokenizer", {"bpe"});
   source
       .add("order", &DataConfig::order, integer(1, data::MarkovChain::kMaxMemory + 1),
            "a token depends on the order - 1 before it")
@@ -102,8 +136,14 @@ void add_data_keys(std::vector<KeySpec>& keys) {
   source
       .add("alpha", &DataConfig::alpha, list(number(data::kMinAlpha, data::kMaxAlpha)),
            "Dirichlet concentrations: without context, then with one token more each")
-      .default_is("[32, 8, 4, 4, …]");
+      .default_is("[32, 8, 4, 4, …]")
+      .only_with("data.source", {"ngram", "skip"});
   source.add("seed", &DataConfig::seed, seed_number(), "of the source and of the sequences drawn from it");
+  source.add("path", &DataConfig::path, path_name(), "the file, from the current folder")
+      .required()
+      .changeable()
+      .only_with("data.source", {"text", "tokens"});
+  add_text_keys(source);
 }
 
 void add_optim_keys(std::vector<KeySpec>& keys) {
@@ -112,7 +152,9 @@ void add_optim_keys(std::vector<KeySpec>& keys) {
             choice<OptimizerKind>({{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}}),
             "sgd has no momentum");
   optim.add("learning_rate", &OptimConfig::learning_rate, number(1e-12, 1e30), "highest, reached after the warm-up");
-  optim.add("min_learning_rate", &OptimConfig::min_learning_rate, number(0, 1e30), "at the last step")
+  optim
+      .add("min_learning_rate", &OptimConfig::min_learning_rate, number(0, 1e30),
+           "where the schedule leads to, one update behind the last")
       .only_with("optim.schedule", {"cosine", "linear"});
   optim.add(
       "schedule", &OptimConfig::schedule,
@@ -136,26 +178,50 @@ void add_optim_keys(std::vector<KeySpec>& keys) {
 
 void add_train_keys(std::vector<KeySpec>& keys) {
   Table<TrainConfig> train(keys, "train", &Config::train);
-  train.add("steps", &TrainConfig::steps, integer(1, 1'000'000'000), "updates");
+  train.add("steps", &TrainConfig::steps, integer(1, 1'000'000'000), "updates").changeable();
+  train
+      .add("stop_after", &TrainConfig::stop_after, integer(0, 1'000'000'000),
+           "end after this many updates of the schedule over steps; 0: after all")
+      .changeable();
   train.add("batch_size", &TrainConfig::batch_size, integer(1, 1'048'576),
             "sequences per update, over all ranks and micro-batches");
-  train.add("micro_batch_size", &TrainConfig::micro_batch_size, integer(0, 1'048'576),
-            "sequences in memory at a time; must divide batch_size; 0: all");
+  train
+      .add("micro_batch_size", &TrainConfig::micro_batch_size, integer(0, 1'048'576),
+           "sequences in memory at a time; must divide batch_size; 0: all")
+      .changeable();
   train.add("seed", &TrainConfig::seed, seed_number(), "of the dropout masks");
-  train.add("device", &TrainConfig::device,
-            choice<DeviceChoice>({{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}}),
-            "where the model runs");
+  train
+      .add("device", &TrainConfig::device,
+           choice<DeviceChoice>({{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}}),
+           "where the model runs")
+      .changeable();
   train.add("precision", &TrainConfig::precision, choice<DType>({{"f32", DType::f32}, {"f64", DType::f64}}),
             "of weights and arithmetic");
-  train.add("recompute", &TrainConfig::recompute, boolean(), "compute each block again in backward, to save memory");
-  train.add("detect_anomaly", &TrainConfig::detect_anomaly, boolean(),
-            "name the operation that made the first NaN or infinity");
-  train.add("eval_interval", &TrainConfig::eval_interval, integer(1, 1'000'000'000), "updates between evaluations");
-  train.add("eval_batches", &TrainConfig::eval_batches, integer(0, 1'000'000'000),
-            "batches per evaluation; 0: the whole split");
-  train.add("log_interval", &TrainConfig::log_interval, integer(1, 1'000'000'000), "updates between lines of the log");
+  train.add("recompute", &TrainConfig::recompute, boolean(), "compute each block again in backward, to save memory")
+      .changeable();
+  train
+      .add("detect_anomaly", &TrainConfig::detect_anomaly, boolean(),
+           "name the operation that made the first NaN or infinity")
+      .changeable();
+  train.add("eval_interval", &TrainConfig::eval_interval, integer(1, 1'000'000'000), "updates between evaluations")
+      .changeable();
+  train
+      .add("eval_batches", &TrainConfig::eval_batches, integer(0, 1'000'000'000),
+           "batches per evaluation; 0: the whole split")
+      .changeable();
+  train.add("log_interval", &TrainConfig::log_interval, integer(1, 1'000'000'000), "updates between lines of the log")
+      .changeable();
   train.add("run_dir", &TrainConfig::run_dir, path_name(), "folder of the run, from the current folder")
-      .default_is("runs/ and the name of the config file");
+      .default_is("runs/ and the name of the config file")
+      .changeable();
+  train
+      .add("save_interval", &TrainConfig::save_interval, integer(0, 1'000'000'000),
+           "updates between checkpoints; 0: only at the end")
+      .changeable();
+  train
+      .add("keep_checkpoints", &TrainConfig::keep_checkpoints, integer(0, 1'000'000),
+           "earlier checkpoints that stay beside the last and the best")
+      .changeable();
 }
 
 std::vector<std::string> table_names() {
@@ -196,6 +262,11 @@ std::string show_name(std::string_view name) {
 
 }  // namespace
 
+KeySpec& KeySpec::changeable() {
+  may_change = true;
+  return *this;
+}
+
 KeySpec& KeySpec::required() {
   is_required = true;
   return *this;
@@ -207,24 +278,26 @@ KeySpec& KeySpec::default_is(std::string text) {
 }
 
 KeySpec& KeySpec::only_with(std::string other, std::vector<std::string> values) {
-  partner = std::move(other);
-  for (const std::string& value : values) {
-    partner_values.push_back(quote(value));
-  }
+  for (std::string& value : values) value = quote(value);
+  conditions.push_back({std::move(other), std::move(values)});
   return *this;
 }
 
 bool KeySpec::has_effect(const Config& config) const {
-  if (partner.empty()) {
-    return true;
-  }
-  const auto is_partner = [&](const KeySpec& key) { return key.path() == partner; };
-  const std::string value = std::find_if(schema().begin(), schema().end(), is_partner)->get(config);
-  return std::find(partner_values.begin(), partner_values.end(), value) != partner_values.end();
+  const auto holds = [&](const Condition& condition) {
+    const auto is_partner = [&](const KeySpec& key) { return key.path() == condition.key; };
+    const std::string value = std::find_if(schema().begin(), schema().end(), is_partner)->get(config);
+    return std::find(condition.values.begin(), condition.values.end(), value) != condition.values.end();
+  };
+  return conditions.empty() || std::any_of(conditions.begin(), conditions.end(), holds);
 }
 
 std::string KeySpec::condition() const {
-  return partner.empty() ? "" : fmt::format("{} = {}", partner, join_alternatives(partner_values));
+  std::string text;
+  for (const Condition& one : conditions) {
+    text += fmt::format("{}{} = {}", text.empty() ? "" : " or ", one.key, join_alternatives(one.values));
+  }
+  return text;
 }
 
 const std::vector<KeySpec>& schema() {

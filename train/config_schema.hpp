@@ -21,13 +21,21 @@ struct KeySpec {
   std::function<bool(Config&, const ConfigValue&)> set;  // false: of another type, or not allowed
   std::function<std::string(const Config&)> get;         // as TOML
 
-  bool is_required = false;                 // whenever it has an effect
-  std::string default_text;                 // in words, for a default that depends on other values
-  std::string partner;                      // "table.key" of a choice: this key has an effect only if that one
-  std::vector<std::string> partner_values;  // has one of these values
+  bool is_required = false;  // whenever it has an effect
+  std::string default_text;  // in words, for a default that depends on other values
+  // The key has an effect only if one of these choices is as said; always if there are none.
+  struct Condition {
+    std::string key;  // "table.key"
+    std::vector<std::string> values;
+  };
+  std::vector<Condition> conditions;
 
+  bool may_change = false;  // a resumed run may have another value
+
+  KeySpec& changeable();
   KeySpec& required();
   KeySpec& default_is(std::string text);
+  // Called twice: one of both is enough.
   KeySpec& only_with(std::string other, std::vector<std::string> values);
 
   std::string path() const { return table + "." + name; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/tape.hpp"
+#include "data/tokenizer.hpp"
 
 namespace heed::train {
 namespace {
@@ -18,6 +19,15 @@ std::optional<double> source_loss(const data::Source& source, const data::Batch&
     sum += *loss;
   }
   return sum;
+}
+
+int64_t bytes_of(const data::Source& source, const std::vector<int32_t>& targets) {
+  int64_t bytes = 0;
+  if (source.tokenizer() == nullptr) return bytes;
+  for (const int32_t target : targets) {
+    if (target != data::kIgnoreTarget) bytes += static_cast<int64_t>(source.tokenizer()->bytes(target).size());
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -39,6 +49,7 @@ Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data
     // A denominator of 1 gives the sum.
     loss_sum += model.loss(from_tokens(shape, batch.inputs), from_tokens(shape, batch.targets), {}, 1.0).item();
     result.targets += static_cast<int64_t>(counted);
+    result.target_bytes += bytes_of(source, batch.targets);
     if (source_sum) {
       const std::optional<double> own = source_loss(source, batch);
       source_sum = own ? std::optional(*source_sum + *own) : std::nullopt;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <new>
 
 #include "autograd/core/check.hpp"
@@ -10,6 +11,8 @@
 #include "autograd/cpu/parallel.hpp"
 #include "train/bench.hpp"
 #include "train/config.hpp"
+#include "train/eval_command.hpp"
+#include "train/generate.hpp"
 #include "train/gradcheck_command.hpp"
 #include "train/run.hpp"
 
@@ -23,6 +26,9 @@ struct Arguments {
   std::string config;
   std::vector<std::string> overrides;  // key=value
   std::vector<std::string> operations;
+  bool resume = false;
+  std::string checkpoint;
+  train::GenerateOptions generate;
 };
 
 void print_info() {
@@ -64,9 +70,33 @@ void add_config_arguments(CLI::App* command, Arguments& arguments) {
   command->add_option("overrides", arguments.overrides, "table.key=value …, set after the file is read");
 }
 
+using RunCommand = std::function<void(CLI::App*, std::function<int()>)>;
+
+void add_generate(CLI::App& app, Arguments& arguments, const RunCommand& run) {
+  CLI::App* command = app.add_subcommand("generate", "write text with a checkpoint");
+  train::GenerateOptions& o = arguments.generate;
+  command->add_option("checkpoint", o.checkpoint, "a .h5 file of a run")->required();
+  command->add_option("--prompt", o.prompt, "what the text begins with");
+  command->add_flag("--skip-unknown", o.skip_unknown,
+                    "leave out characters of the prompt that the model does not know");
+  command->add_option("--tokens", o.num_tokens, "most tokens of a sample")->capture_default_str();
+  command->add_option("--num-samples", o.num_samples, "samples")->capture_default_str();
+  command->add_option("--seed", o.seed, "of the random numbers")->capture_default_str();
+  command->add_option("--temperature", o.sampler.temperature, "0: always the likeliest token")->capture_default_str();
+  command->add_option("--top-k", o.sampler.top_k, "only the k likeliest tokens; 0: all")->capture_default_str();
+  command->add_option("--top-p", o.sampler.top_p, "only the likeliest tokens that together reach p")
+      ->capture_default_str();
+  run(command, [&o] {
+    train::run_generate(o);
+    return 0;
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A write past a size limit then fails with an error, which names the file, and the old checkpoint stays.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("heed trains small causal language models from a config file.", "heed");
   app.set_version_flag("--version", std::string("heed ") + kVersion);
   app.require_subcommand(1);
@@ -78,8 +108,19 @@ int main(int argc, char** argv) {
 
   CLI::App* train = app.add_subcommand("train", "train the model that a config file describes");
   add_config_arguments(train, arguments);
+  train->add_flag("--resume", arguments.resume, "go on from the newest checkpoint of the run folder");
   run(train, [&] {
-    train::run_training(train::load_config(arguments.config, arguments.overrides));
+    train::run_training(train::load_config(arguments.config, arguments.overrides), {.resume = arguments.resume});
+    return 0;
+  });
+
+  add_generate(app, arguments, run);
+
+  CLI::App* eval = app.add_subcommand("eval", "loss of a checkpoint on the whole of its splits");
+  eval->add_option("checkpoint", arguments.checkpoint, "a .h5 file of a run")->required();
+  eval->add_option("overrides", arguments.overrides, "table.key=value …, such as data.path");
+  run(eval, [&] {
+    train::run_eval(arguments.checkpoint, arguments.overrides);
     return 0;
   });
 

@@ -43,7 +43,7 @@ std::string human_bytes(int64_t bytes) {
   return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, units[unit]);
 }
 
-std::string memory_table(const MemoryEstimate& e, const MemoryReport* measured) {
+std::string memory_table(const MemoryEstimate& e) {
   struct Line {
     MemoryCategory category;
     int64_t estimate;
@@ -51,19 +51,23 @@ std::string memory_table(const MemoryEstimate& e, const MemoryReport* measured) 
   };
   const Line lines[] = {
       {MemoryCategory::parameters, e.parameters, "model.d_model, model.num_layers"},
-      {MemoryCategory::gradients, e.gradients, "as parameters"},
+      {MemoryCategory::gradients, e.gradients, "the same"},
       {MemoryCategory::optimizer, e.optimizer, "optim.optimizer = \"sgd\""},
-      {MemoryCategory::activations, e.activations, "train.micro_batch_size, train.recompute = true, model.seq_len"},
-      {MemoryCategory::workspace, 0, ""}};
-  std::string text = fmt::format("memory        {:>12} {:>12}  lowered by\n", "estimate", measured ? "peak" : "");
+      {MemoryCategory::activations, e.activations, "train.micro_batch_size, train.recompute = true, model.seq_len"}};
+  std::string text = fmt::format("memory        {:>11}  about, lowered by\n", human_bytes(e.total()));
   for (const Line& line : lines) {
-    const auto index = static_cast<size_t>(line.category);
-    text += fmt::format("  {:<11} {:>12} {:>12}  {}\n", name(line.category),
-                        line.category == MemoryCategory::workspace ? "" : human_bytes(line.estimate),
-                        measured ? human_bytes(measured->category[index].peak_bytes) : "", line.keys);
+    text += fmt::format("  {:<11} {:>11}  {}\n", name(line.category), human_bytes(line.estimate), line.keys);
   }
-  return text + fmt::format("  {:<11} {:>12} {:>12}\n", "total", human_bytes(e.total()),
-                            measured ? human_bytes(measured->total.peak_bytes) : "");
+  return text;
+}
+
+std::string measured_memory(const MemoryReport& report) {
+  std::string text = fmt::format("memory        {:>11}  measured peak:", human_bytes(report.total.peak_bytes));
+  for (int i = 0; i < kMemoryCategories; ++i) {
+    text += fmt::format("{} {} {}", i == 0 ? "" : ",", name(static_cast<MemoryCategory>(i)),
+                        human_bytes(report.category[static_cast<size_t>(i)].peak_bytes));
+  }
+  return text;
 }
 
 }  // namespace heed::train

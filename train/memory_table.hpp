@@ -15,8 +15,10 @@ struct MemoryEstimate {
 };
 
 MemoryEstimate estimate_memory(const Config& config, const nn::Gpt& model);
-// Lines of category, estimate, measured peak and the keys that lower it; without a report only the estimate.
-std::string memory_table(const MemoryEstimate& estimate, const MemoryReport* measured);
+// The estimate by category, each with the keys that lower it; several lines.
+std::string memory_table(const MemoryEstimate& estimate);
+// The measured peaks in one line.
+std::string measured_memory(const MemoryReport& report);
 std::string human_bytes(int64_t bytes);  // "1.5 MiB"
 
 }  // namespace heed::train

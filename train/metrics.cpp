@@ -2,8 +2,10 @@
 
 #include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "autograd/core/check.hpp"
 
@@ -38,20 +40,40 @@ std::string json_number(std::optional<double> value) {
   return value && std::isfinite(*value) ? fmt::format("{:.9g}", *value) : "null";
 }
 
+constexpr const char* kHeader = "step,tokens,train_loss,val_loss,learning_rate,grad_norm,tokens_per_s,seconds\n";
+
+// The rows of the updates up to `step`, behind the header.
+std::string rows_until(const fs::path& path, int64_t step) {
+  std::ifstream file(path);
+  std::string kept = kHeader, line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    // A row that a kill cut off has no end, and its update lies behind the checkpoint.
+    if (file.eof() || std::atoll(line.c_str()) > step) break;
+    kept += line + "\n";
+  }
+  return kept;
+}
+
 }  // namespace
 
-RunFolder::RunFolder(const Config& config) : path_(config.train.run_dir) {
+RunFolder::RunFolder(const Config& config, std::optional<int64_t> resumed_step) : path_(config.train.run_dir) {
   const fs::path folder(path_);
+  std::string metrics = kHeader;
   try {
-    if (fs::exists(folder / "metrics.csv")) moved_to_ = move_aside(folder);
+    if (resumed_step) {
+      metrics = rows_until(folder / "metrics.csv", *resumed_step);
+    } else if (fs::exists(folder / "metrics.csv") || fs::exists(folder / "checkpoints")) {
+      moved_to_ = move_aside(folder);
+    }
     fs::create_directories(folder);
   } catch (const fs::filesystem_error& error) {
     fail(folder, error.code().message());
   }
   write_file(folder / "config.toml", config_to_toml(config));
-  metrics_ = std::fopen((folder / "metrics.csv").c_str(), "w");
+  write_file(folder / "metrics.csv", metrics);
+  metrics_ = std::fopen((folder / "metrics.csv").c_str(), "a");
   if (metrics_ == nullptr) fail(folder / "metrics.csv", std::strerror(errno));
-  fmt::print(metrics_, "step,tokens,train_loss,val_loss,learning_rate,grad_norm,tokens_per_s,seconds\n");
 }
 
 RunFolder::~RunFolder() {

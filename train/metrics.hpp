@@ -24,11 +24,13 @@ struct Summary {
   int64_t peak_memory_bytes = 0;
 };
 
-// The folder of a run. A run that is there already is moved aside to "<run_dir>.1", ".2", …: nothing is lost.
-// Throws ConfigError naming train.run_dir where the folder cannot be written.
+// The folder of a run.
 class RunFolder {
  public:
-  explicit RunFolder(const Config& config);
+  // A new run: what is there already is moved aside to "<run_dir>.1", ".2", …, nothing is lost. A run that goes on
+  // after `resumed_step` updates keeps its folder, and of metrics.csv the rows up to there.
+  // Throws ConfigError naming train.run_dir where the folder cannot be written.
+  explicit RunFolder(const Config& config, std::optional<int64_t> resumed_step = {});
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;

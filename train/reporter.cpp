@@ -43,7 +43,9 @@ Reporter::Reporter(const Trainer& trainer)
       entropies_(trainer.source().entropies(trainer.config().model.seq_len)),
       terminal_(isatty(STDOUT_FILENO) != 0) {}
 
-void Reporter::start(const std::string& run_dir) const {
+void Reporter::start(const std::string& run_dir) {
+  first_step_ = trainer_.step();
+  begin_ = std::chrono::steady_clock::now();
   const Config& c = trainer_.config();
   const nn::GptConfig& m = c.model;
   const nn::ParameterStore& store = trainer_.model().parameters();
@@ -60,7 +62,7 @@ void Reporter::start(const std::string& run_dir) const {
     fmt::print("entropies     of the source, in nats, by tokens of context:{}\n", floors(entropies_));
   }
   fmt::print("run folder    {}\n", run_dir);
-  fmt::print("{}", memory_table(estimate_memory(c, trainer_.model()), nullptr));
+  fmt::print("{}", memory_table(estimate_memory(c, trainer_.model())));
   std::fflush(stdout);
 }
 
@@ -82,8 +84,8 @@ void Reporter::line(const std::string& text) {
 
 std::string Reporter::eta() const {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
-  const auto done = static_cast<double>(trainer_.step());
-  return duration(passed.count() / std::max(done, 1.0) * (static_cast<double>(trainer_.config().train.steps) - done));
+  const int64_t done = trainer_.step() - first_step_, left = trainer_.config().train.steps - trainer_.step();
+  return duration(passed.count() / static_cast<double>(std::max<int64_t>(done, 1)) * static_cast<double>(left));
 }
 
 void Reporter::update(const Update& u, double tokens_per_s) {
@@ -111,6 +113,17 @@ void Reporter::evaluation(int64_t step, const Evaluation& e) {
   line(fmt::format("step {:>6}  validation loss {:.4f}{}  ({} targets{})", step, e.loss, excess, e.targets,
                    e.whole_split ? ", the whole split" : ""));
   note_passed_entropies(step, e.loss);
+}
+
+void Reporter::end(const Summary& s, const std::string& run_dir) {
+  const auto number = [](std::optional<double> v) { return v ? fmt::format("{:.4f}", *v) : std::string("-"); };
+  line(fmt::format("done          {} updates in {:.1f} s, {:.0f} tokens/s; validation loss {}, test loss {}", s.steps,
+                   s.seconds, s.tokens_per_s, number(s.val_loss), number(s.test_loss)));
+  if (s.excess) {
+    line(fmt::format("excess        {} nats above what the source itself loses on the same targets (its entropy is {})",
+                     number(s.excess), number(s.entropy)));
+  }
+  line(fmt::format("files         {0}/metrics.csv, {0}/summary.json, {0}/checkpoints/last.h5", run_dir));
 }
 
 void Reporter::note_passed_entropies(int64_t step, double loss) {

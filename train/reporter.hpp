@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "train/metrics.hpp"
 #include "train/trainer.hpp"
 
 namespace heed::train {
@@ -14,11 +15,12 @@ class Reporter {
   explicit Reporter(const Trainer& trainer);
 
   // What is trained on what, before the first update.
-  void start(const std::string& run_dir) const;
+  void start(const std::string& run_dir);
   // The first loss should be near ln V; elsewhere something is usually wrong, and this says what.
   void check_first_loss(double loss) const;
   void update(const Update& update, double tokens_per_s);
   void evaluation(int64_t step, const Evaluation& evaluation);
+  void end(const Summary& summary, const std::string& run_dir);
   // A line of its own, also while the progress line stands.
   void line(const std::string& text);
 
@@ -28,7 +30,8 @@ class Reporter {
 
   const Trainer& trainer_;
   std::vector<data::ContextEntropy> entropies_;
-  size_t passed_ = 0;  // entropies that the validation loss has passed
+  size_t passed_ = 0;       // entropies that the validation loss has passed
+  int64_t first_step_ = 0;  // updates done before this process
   bool terminal_;
   bool line_open_ = false;
   std::string last_evaluation_;

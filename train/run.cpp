@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
+#include "train/checkpoint_folder.hpp"
 #include "train/memory_table.hpp"
 #include "train/reporter.hpp"
+#include "train/snapshot.hpp"
+#include "train/stop_signal.hpp"
 #include "train/trainer.hpp"
 
 namespace heed::train {
@@ -14,82 +18,133 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-// Seconds spent in updates and the tokens they took.
-struct Throughput {
-  double seconds = 0;
-  int64_t tokens = 0;
-  double rate() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
-};
-
-void report_end(Reporter& reporter, const Summary& s, const std::string& run_dir) {
-  const auto number = [](std::optional<double> v) { return v ? fmt::format("{:.4f}", *v) : std::string("-"); };
-  reporter.line(fmt::format("done          {} updates in {:.1f} s, {:.0f} tokens/s; validation loss {}, test loss {}",
-                            s.steps, s.seconds, s.tokens_per_s, number(s.val_loss), number(s.test_loss)));
-  if (s.excess) {
-    reporter.line(
-        fmt::format("excess        {} nats above what the source itself loses on the same targets (its "
-                    "entropy is {})",
-                    number(s.excess), number(s.entropy)));
+class Run {
+ public:
+  Run(const Config& config, const RunOptions& options)
+      : config_(config),
+        trainer_(config),
+        checkpoints_(config.train.run_dir, config.train.keep_checkpoints),
+        reporter_(trainer_),
+        last_step_(config.train.stop_after == 0 ? config.train.steps : config.train.stop_after) {
+    std::optional<int64_t> resumed_step;
+    if (options.resume) {
+      const LoadedCheckpoint loaded = checkpoints_.load_newest();
+      for (const std::string& notice : loaded.notices) reporter_.line("notice        " + notice);
+      state_ = restore(trainer_, loaded.content);
+      resumed_step = trainer_.step();
+    }
+    folder_ = std::make_unique<RunFolder>(config, resumed_step);
+    checkpoints_.prepare();
+    if (!folder_->moved_to().empty()) reporter_.line("an earlier run was moved to " + folder_->moved_to());
+    reporter_.start(folder_->path());
+    if (resumed_step) reporter_.line(fmt::format("resumed       after update {}", *resumed_step));
   }
-  reporter.line(fmt::format("files         {0}/metrics.csv, {0}/summary.json, {0}/config.toml", run_dir));
-}
+
+  Summary train() {
+    const StopSignal signal;
+    while (trainer_.step() < last_step_ && StopSignal::received() == nullptr) update();
+    folder_->flush();
+    // Also where nothing was left to do: the checkpoint may have been another process's.
+    if (saved_step_ != trainer_.step()) save();
+    if (const char* name = StopSignal::received(); name != nullptr && trainer_.step() < last_step_) {
+      reporter_.line(fmt::format("stopped       by {} after update {}; go on with --resume", name, trainer_.step()));
+      return summary();
+    }
+    return finish();
+  }
+
+ private:
+  double rate() const { return state_.seconds > 0 ? static_cast<double>(state_.tokens) / state_.seconds : 0; }
+
+  void update() {
+    const auto begin = Clock::now();
+    const Update update = trainer_.update();
+    state_.seconds += seconds_since(begin);
+    state_.tokens += update.targets;
+    if (!measured_) {
+      if (update.step == 1) reporter_.check_first_loss(update.loss);
+      reporter_.line(measured_memory(memory_report(Device::cpu)));
+      measured_ = true;
+    }
+    train_loss_ = update.loss;
+    reporter_.update(update, rate());
+    const bool last = update.step == config_.train.steps;
+    const bool evaluates = last || update.step % config_.train.eval_interval == 0;
+    if (evaluates) evaluate(last ? 0 : config_.train.eval_batches);
+    folder_->write(MetricsRow{.step = update.step,
+                              .tokens = state_.tokens,
+                              .train_loss = update.loss,
+                              .val_loss = evaluates ? std::optional(validation_->loss) : std::nullopt,
+                              .learning_rate = update.learning_rate,
+                              .grad_norm = update.grad_norm,
+                              .tokens_per_s = rate(),
+                              .seconds = seconds_since(begin_)});
+    if (evaluates || update.step % config_.train.log_interval == 0) folder_->flush();
+    if (config_.train.save_interval > 0 && update.step % config_.train.save_interval == 0) save();
+  }
+
+  void evaluate(int64_t batches) {
+    validation_ = trainer_.evaluate(data::Split::validation, batches);
+    reporter_.evaluation(trainer_.step(), *validation_);
+    // A NaN is not below anything, so it never becomes the best.
+    if (validation_->loss < state_.best_val_loss.value_or(std::numeric_limits<double>::infinity())) {
+      state_.best_val_loss = validation_->loss;
+      checkpoints_.save_best(snapshot(trainer_, state_));
+    }
+  }
+
+  void save() {
+    folder_->flush();
+    checkpoints_.save_last(snapshot(trainer_, state_));
+    saved_step_ = trainer_.step();
+  }
+
+  Summary summary() const {
+    Summary s{.steps = trainer_.step(), .parameters = trainer_.model().parameters().parameters()};
+    s.train_loss = train_loss_;
+    if (validation_) {
+      s.val_loss = validation_->loss;
+      s.excess = validation_->excess;
+    }
+    s.best_val_loss = state_.best_val_loss;
+    const auto entropies = trainer_.source().entropies(config_.model.seq_len);
+    if (!entropies.empty()) s.entropy = entropies.back().nats;
+    s.tokens_per_s = rate();
+    s.seconds = seconds_since(begin_);
+    s.peak_memory_bytes = memory_report(Device::cpu).total.peak_bytes;
+    return s;
+  }
+
+  // The whole splits; a run that was already complete is evaluated again.
+  Summary finish() {
+    if (!validation_ || !validation_->whole_split) {
+      validation_ = trainer_.evaluate(data::Split::validation, 0);
+      reporter_.evaluation(trainer_.step(), *validation_);
+    }
+    Summary s = summary();
+    if (trainer_.has_windows(data::Split::test)) s.test_loss = trainer_.evaluate(data::Split::test, 0).loss;
+    s.seconds = seconds_since(begin_);
+    folder_->write(s);
+    reporter_.end(s, folder_->path());
+    return s;
+  }
+
+  Config config_;
+  Trainer trainer_;
+  CheckpointFolder checkpoints_;
+  Reporter reporter_;
+  std::unique_ptr<RunFolder> folder_;
+  int64_t last_step_;
+  RunState state_;
+  std::optional<double> train_loss_;
+  std::optional<Evaluation> validation_;
+  std::optional<int64_t> saved_step_;
+  bool measured_ = false;
+  Clock::time_point begin_ = Clock::now();
+};
 
 }  // namespace
 
-Summary run_training(const Config& config) {
-  const auto begin = Clock::now();
-  Trainer trainer(config);
-  RunFolder folder(config);
-  Reporter reporter(trainer);
-  if (!folder.moved_to().empty()) reporter.line("an earlier run was moved to " + folder.moved_to());
-  reporter.start(folder.path());
-
-  Summary summary{.steps = config.train.steps, .parameters = trainer.model().parameters().parameters()};
-  Throughput throughput;
-  std::optional<Evaluation> validation;
-  while (trainer.step() < config.train.steps) {
-    const auto update_begin = Clock::now();
-    const Update update = trainer.update();
-    throughput.seconds += seconds_since(update_begin);
-    throughput.tokens += update.targets;
-    if (update.step == 1) {
-      reporter.check_first_loss(update.loss);
-      const MemoryReport measured = memory_report(Device::cpu);
-      reporter.line(memory_table(estimate_memory(config, trainer.model()), &measured));
-    }
-    const bool last = update.step == config.train.steps;
-    const bool evaluates = last || update.step % config.train.eval_interval == 0;
-    reporter.update(update, throughput.rate());
-    if (evaluates) {
-      validation = trainer.evaluate(data::Split::validation, last ? 0 : config.train.eval_batches);
-      reporter.evaluation(update.step, *validation);
-      summary.best_val_loss = std::min(summary.best_val_loss.value_or(validation->loss), validation->loss);
-    }
-    folder.write(MetricsRow{.step = update.step,
-                            .tokens = throughput.tokens,
-                            .train_loss = update.loss,
-                            .val_loss = evaluates ? std::optional(validation->loss) : std::nullopt,
-                            .learning_rate = update.learning_rate,
-                            .grad_norm = update.grad_norm,
-                            .tokens_per_s = throughput.rate(),
-                            .seconds = seconds_since(begin)});
-    if (evaluates || update.step % config.train.log_interval == 0) folder.flush();
-    summary.train_loss = update.loss;
-  }
-  folder.flush();
-  if (validation) {
-    summary.val_loss = validation->loss;
-    summary.excess = validation->excess;
-  }
-  summary.test_loss = trainer.evaluate(data::Split::test, 0).loss;
-  const auto entropies = trainer.source().entropies(config.model.seq_len);
-  if (!entropies.empty()) summary.entropy = entropies.back().nats;
-  summary.tokens_per_s = throughput.rate();
-  summary.seconds = seconds_since(begin);
-  summary.peak_memory_bytes = memory_report(Device::cpu).total.peak_bytes;
-  folder.write(summary);
-  report_end(reporter, summary, folder.path());
-  return summary;
-}
+Summary run_training(const Config& config, const RunOptions& options) { return Run(config, options).train(); }
 
 }  // namespace heed::train

@@ -6,6 +6,12 @@
 
 namespace heed::train {
 
-Summary run_training(const Config& config);
+struct RunOptions {
+  bool resume = false;  // go on from the newest checkpoint of train.run_dir
+};
+
+// Ends after train.stop_after updates where that is set, or at the update boundary after SIGINT, SIGTERM or SIGUSR1;
+// in each case with a checkpoint. Throws what Trainer, RunFolder and CheckpointFolder throw.
+Summary run_training(const Config& config, const RunOptions& options = {});
 
 }  // namespace heed::train

@@ -6,6 +6,8 @@
 #include "autograd/tape.hpp"
 #include "data/ngram_source.hpp"
 #include "data/skip_source.hpp"
+#include "data/text_source.hpp"
+#include "data/token_source.hpp"
 #include "optim/adamw.hpp"
 #include "optim/grad_clip.hpp"
 #include "optim/sgd.hpp"
@@ -48,13 +50,31 @@ class AnomalyGuard {
 
 }  // namespace
 
-std::unique_ptr<data::Source> make_source(const DataConfig& c) {
-  if (c.source == DataSource::ngram) {
-    return std::make_unique<data::NgramSource>(
-        data::NgramConfig{.order = c.order, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed});
+std::unique_ptr<data::Source> make_source(const Config& config) {
+  const DataConfig& c = config.data;
+  const auto lines = [](int64_t count) { return count == 0 ? std::nullopt : std::optional(count); };
+  switch (c.source) {
+    case DataSource::ngram:
+      return std::make_unique<data::NgramSource>(
+          data::NgramConfig{.order = c.order, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed});
+    case DataSource::skip:
+      return std::make_unique<data::SkipSource>(
+          data::SkipConfig{.offsets = c.offsets, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed});
+    case DataSource::text:
+      return data::make_text_source({.path = c.path,
+                                     .tokenizer = c.tokenizer,
+                                     .vocab_size = c.vocab_size,
+                                     .split = c.split,
+                                     .parts = {.val_fraction = c.val_fraction,
+                                               .test_fraction = c.test_fraction,
+                                               .val_lines = lines(c.val_lines),
+                                               .test_lines = lines(c.test_lines)},
+                                     .seed = c.seed,
+                                     .seq_len = config.model.seq_len});
+    case DataSource::tokens:
+      return data::make_token_source({.path = c.path, .seed = c.seed, .seq_len = config.model.seq_len});
   }
-  return std::make_unique<data::SkipSource>(
-      data::SkipConfig{.offsets = c.offsets, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed});
+  throw ConfigError("data.source has no such value");
 }
 
 optim::ScheduleOptions schedule_options(const Config& config) {
@@ -67,13 +87,18 @@ optim::ScheduleOptions schedule_options(const Config& config) {
           .total_steps = config.train.steps};
 }
 
-Trainer::Trainer(const Config& config) : config_(config), source_(make_source(config.data)) {
+Trainer::Trainer(const Config& config) : config_(config), source_(make_source(config)) {
   config_.model.vocab_size = source_->vocab_size();
   loader_ = std::make_unique<data::BatchLoader>(*source_, config_.model.seq_len, config_.train.batch_size);
   model_ = std::make_unique<nn::Gpt>(config_.model, config_.train.precision);
   model_->set_recompute(config_.train.recompute);
   spans_ = spans_of(model_->parameters());
   optimizer_ = make_optimizer(config_.optim, spans_);
+}
+
+void Trainer::resume_at(int64_t step, int64_t optimizer_steps) {
+  step_ = step;
+  optimizer_->restore_steps(optimizer_steps);
 }
 
 double Trainer::accumulate_gradients() {

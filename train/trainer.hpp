@@ -33,8 +33,11 @@ class Trainer {
   Update update();
   // max_batches = 0: the whole split.
   Evaluation evaluate(data::Split split, int64_t max_batches) const;
+  bool has_windows(data::Split split) const { return loader_->num_eval_windows(split) > 0; }
 
   int64_t step() const { return step_; }
+  // Goes on after `step` updates, of which the optimizer counts `optimizer_steps`; weights and moments are set apart.
+  void resume_at(int64_t step, int64_t optimizer_steps);
   const Config& config() const { return config_; }
   const nn::Gpt& model() const { return *model_; }
   const data::Source& source() const { return *source_; }
@@ -54,7 +57,7 @@ class Trainer {
   int64_t targets_ = 0;  // of the current update
 };
 
-std::unique_ptr<data::Source> make_source(const DataConfig& config);
+std::unique_ptr<data::Source> make_source(const Config& config);
 optim::ScheduleOptions schedule_options(const Config& config);
 
 }  // namespace heed::train

@@ -21,7 +21,14 @@ constexpr int64_t kAddressSpaceBytes = int64_t{1} << 47;
 std::atomic<bool> poison = false;
 
 // Under AddressSanitizer a cached block would hide a use after free.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature)
+#define HEED_ADDRESS_SANITIZER __has_feature(address_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__)
+#define HEED_ADDRESS_SANITIZER 1
+#else
+#define HEED_ADDRESS_SANITIZER 0
+#endif
+#if HEED_ADDRESS_SANITIZER
 constexpr bool kCacheBlocks = false;
 #else
 constexpr bool kCacheBlocks = true;

@@ -97,8 +97,10 @@ HWY_EXPORT(differentiate);
 
 void layer_norm_forward(Context&, const LayerNormForward& p) {
   parallel_for(p.x.shape.rows(), ceil_divide(kElementwiseGrain / 2, p.x.shape.columns()),
-               [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(normalize)
-                                                 (p, begin, end); });
+               [&](int64_t begin, int64_t end) {
+                 HWY_DYNAMIC_DISPATCH(normalize)
+                 (p, begin, end);
+               });
 }
 
 void layer_norm_backward(Context& context, const LayerNormBackward& p) {

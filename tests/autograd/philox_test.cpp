@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <set>
 #include <vector>
 
@@ -136,6 +137,17 @@ TEST(Philox, NormalHasTheMomentsOfItsLaw) {
       draws, [](double z) { return std::abs(z) > 1 ? 1 : 0; }, 0.3173105, 0.2166246, "share beyond one sigma");
   const double sigma = 1 / std::sqrt(static_cast<double>(draws.size()));
   for (const size_t distance : {1, 2, 3}) EXPECT_LE(std::abs(lag(draws, distance, 0)), kSigmas * sigma) << distance;
+}
+
+TEST(Philox, NormalsArePairsOfUniformsInPolarForm) {
+  const RandomStream stream{.seed = 9, .site = random_site(RandomDomain::test), .update = 3};
+  for (uint64_t i = 0; i < 100; i += 2) {
+    const double x = stream.normal(i), y = stream.normal(i + 1);
+    const double square = -2 * std::log(stream.uniform(i));
+    EXPECT_NEAR(x * x + y * y, square, kF64 * square);
+    const double turn = std::atan2(y, x) / (2 * std::numbers::pi);
+    EXPECT_NEAR(turn < 0 ? turn + 1 : turn, stream.uniform(i + 1), kF64);
+  }
 }
 
 TEST(Philox, EveryBitIsFair) {

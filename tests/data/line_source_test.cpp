@@ -124,7 +124,7 @@ TEST(LineSource, TheSeedShufflesTheLines) {
     ++counts[targets[0]];
   }
   EXPECT_EQ(counts.size(), 5u);
-  for (const auto& [line, count] : counts) EXPECT_NEAR(count, 400, 18 * 5) << line;
+  for (const auto& [line, count] : counts) EXPECT_LT(std::abs(count - 400), 5 * 18) << line;
 }
 
 TEST(LineSource, EmptyLinesAndAMissingLastLineFeed) {
@@ -160,7 +160,7 @@ TEST(LineSource, TrainingDrawsEveryTargetAsOften) {
   EXPECT_EQ(counts.size(), lines.size());
   for (const auto& [key, count] : counts) {
     const double expected = 10'000.0 * static_cast<double>(lines[key]) / static_cast<double>(windows);
-    EXPECT_NEAR(static_cast<double>(count), expected, 5 * std::sqrt(expected));
+    EXPECT_LT(std::abs(static_cast<double>(count) - expected), 5 * std::sqrt(expected));
   }
 }
 

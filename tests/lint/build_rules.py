@@ -14,7 +14,9 @@ FORBIDDEN = (
 )
 BUILD_FILES = re.compile(r".*CMakeLists\.txt|.*\.cmake|CMakePresets\.json|.*\.sh|heed|\.ci/run")
 # In the source: attributes and pragmas that switch such flags on for a function.
-IN_SOURCE = r"optimize\s*\(?\s*\"[^\"]*(?:fast|finite|unsafe)[^\"]*\"|#\s*pragma\s+float_control|fp\s+reassociate\s*\(\s*on"
+IN_SOURCE = (
+    r"optimize\s*\(?\s*\"[^\"]*(?:fast|finite|unsafe)[^\"]*\"|#\s*pragma\s+float_control|fp\s+reassociate\s*\(\s*on"
+)
 
 
 def flags_in_build_files(tree):

@@ -13,7 +13,11 @@ VERSION = "14"  # of Debian 12; another version breaks lines elsewhere
 def find_program():
     for name in (f"clang-format-{VERSION}", "clang-format"):
         program = shutil.which(name)
-        if program and f"version {VERSION}." in subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout:
+        if (
+            program
+            and f"version {VERSION}."
+            in subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+        ):
             return program
     return None
 
@@ -27,7 +31,9 @@ def main(root):
     if not files:
         return 0
     errors = subprocess.run([program, "--dry-run", *files], capture_output=True, text=True, check=True).stderr
-    places = [line.split(": error:")[0].split(": warning:")[0] for line in errors.split("\n") if "[-Wclang-format" in line]
+    places = [
+        line.split(": error:")[0].split(": warning:")[0] for line in errors.split("\n") if "[-Wclang-format" in line
+    ]
     lines = sorted({tuple(place.rsplit(":", 2)[:2]) for place in places})
     for path, line in lines:
         path = os.path.relpath(path, root)

@@ -31,10 +31,13 @@ AUTOGRAD_LEVELS = {
 
 # Headers of a library and the only files that may include them.
 LIBRARY_PLACES = [
-    (r"cuda.*|cublas.*|curand.*|nvml.*|nvtx.*|mma\.h|cub/.*|cooperative_groups.*", r".*\.cuh?|autograd/cuda/.*|train/comm/nccl_communicator\.cpp"),
+    (
+        r"cuda.*|cublas.*|curand.*|nvml.*|nvtx.*|mma\.h|cub/.*|cooperative_groups.*",
+        r".*\.cuh?|autograd/cuda/.*|train/comm/nccl_communicator\.cpp",
+    ),
     (r"nccl\.h", r"train/comm/nccl_communicator\.cpp"),
     (r"mpi\.h", r"train/comm/mpi_communicator\.cpp"),
-    (r"hdf5.*|H5.*", r"data/hdf5_file\.cpp"),
+    (r"hdf5.*|H5.*", r"data/hdf5_file\.cpp|train/hdf5_handle\.hpp"),
     (r"dnnl.*|oneapi/dnnl.*", r"autograd/cpu/(gemm|build_info)\.cpp"),
     (r"omp\.h", r"autograd/cpu/parallel\.cpp"),
     (r"hwy/contrib/math/.*", r"autograd/cpu/simd\.hpp"),
@@ -62,7 +65,12 @@ def own_includes(tree, path):
 def included_files_exist(tree):
     """Quotes are for our own files, from the root of the repository."""
     return [
-        Violation(path, include.line, "include-path", f'"{include.name}" is no file from the repository root; libraries go in <>')
+        Violation(
+            path,
+            include.line,
+            "include-path",
+            f'"{include.name}" is no file from the repository root; libraries go in <>',
+        )
         for path in tree.cpp()
         for include in tree.includes(path)
         if include.quoted and include.name not in tree.files
@@ -119,7 +127,12 @@ def kernels_know_no_tape(tree):
 def op_cases_know_no_tests(tree):
     """A case is linked into `heed gradcheck` and `heed bench` too."""
     return [
-        Violation(path, include.line, "op-case-includes", f"an op case includes no tests, kernels or GoogleTest: {include.name}")
+        Violation(
+            path,
+            include.line,
+            "op-case-includes",
+            f"an op case includes no tests, kernels or GoogleTest: {include.name}",
+        )
         for path in tree.cpp()
         if OP_CASES.match(path)
         for include in tree.includes(path)
@@ -136,7 +149,9 @@ def libraries(tree):
             for headers, places in LIBRARY_PLACES:
                 if not include.quoted and re.fullmatch(headers, include.name):
                     if not re.fullmatch(places, path):
-                        found.append(Violation(path, include.line, "library-place", f"<{include.name}> only in {places}"))
+                        found.append(
+                            Violation(path, include.line, "library-place", f"<{include.name}> only in {places}")
+                        )
                     break
     return found
 
@@ -144,13 +159,16 @@ def libraries(tree):
 def openmp(tree):
     """clang 14 crashes on OpenMP inside functions that are compiled for a SIMD target; parallel_for has the one use."""
     paths = [path for path in tree.cpp() if path != "autograd/cpu/parallel.cpp"]
-    return search(tree, paths, r"#\s*pragma\s+omp\b|\b_Pragma\s*\(\s*\"omp", "openmp", "threads only through parallel_for")
+    return search(
+        tree, paths, r"#\s*pragma\s+omp\b|\b_Pragma\s*\(\s*\"omp", "openmp", "threads only through parallel_for"
+    )
 
 
 def nan_safe_simd(tree):
     """Highway's own functions lose NaN and Inf."""
     paths = [path for path in tree.cpp() if path != "autograd/cpu/simd.hpp"]
-    pattern = r"\b(hn|HWY_NAMESPACE)\s*::\s*(Call)?(Exp|Expm1|Log|Log1p|Log2|Log10|Tanh|Max|Min|MaxOfLanes|MinOfLanes|Clamp)\s*\("
+    names = "Exp|Expm1|Log|Log1p|Log2|Log10|Tanh|Max|Min|MaxOfLanes|MinOfLanes|Clamp"
+    pattern = rf"\b(hn|HWY_NAMESPACE)\s*::\s*(Call)?({names})\s*\("
     return search(tree, paths, pattern, "nan-safe-simd", "{0}) loses NaN: take the one of autograd/cpu/simd.hpp")
 
 

@@ -41,7 +41,11 @@ CASES = {
         {"autograd/ops/a_cpu.cpp": '#include "autograd/tensor.hpp"\n', **TAPE},
     ),
     "kernels_know_no_tape": (
-        {"autograd/ops/a_cpu.cpp": '#include "autograd/ops/a.hpp"\n', "autograd/ops/a.hpp": ONCE + '#include "autograd/tape.hpp"\n', **TAPE},
+        {
+            "autograd/ops/a_cpu.cpp": '#include "autograd/ops/a.hpp"\n',
+            "autograd/ops/a.hpp": ONCE + '#include "autograd/tape.hpp"\n',
+            **TAPE,
+        },
         "autograd/ops/a_cpu.cpp:1: kernel-tape",
         {"autograd/ops/a.cpp": '#include "autograd/tape.hpp"\n', **TAPE},
     ),
@@ -106,9 +110,15 @@ CASES = {
         {"nn/a.cpp": f"int k{MARK}s;\n"},
     ),
     "every_op_has_a_case": (
-        {"autograd/ops/a.hpp": ONCE + "Tensor add(int);\nTensor add_bias(int);\n", "tests/a.cpp": "OP_CASE(add_bias) {}\n"},
+        {
+            "autograd/ops/a.hpp": ONCE + "Tensor add(int);\nTensor add_bias(int);\n",
+            "tests/a.cpp": "OP_CASE(add_bias) {}\n",
+        },
         "autograd/ops/a.hpp:2: op-case",
-        {"autograd/ops/a.hpp": ONCE + "Tensor add(int);\nvoid f(TensorRef);\n", "tests/a.cpp": "OP_CASE(add_twice) {}\n"},
+        {
+            "autograd/ops/a.hpp": ONCE + "Tensor add(int);\nvoid f(TensorRef);\n",
+            "tests/a.cpp": "OP_CASE(add_twice) {}\n",
+        },
     ),
     "bounds_have_names": (
         {
@@ -152,7 +162,9 @@ class Rules(unittest.TestCase):
                 self.assertEqual([], rule(SourceTree(good)))
 
     def test_each_folder_knows_only_what_stands_below(self):
-        header = {f"{folder}/x.hpp": ONCE for folder in ("autograd/core", "autograd", "nn", "optim", "data", "train", "tests")}
+        header = {
+            f"{folder}/x.hpp": ONCE for folder in ("autograd/core", "autograd", "nn", "optim", "data", "train", "tests")
+        }
         allowed = {
             "autograd/ops": {"autograd/core", "autograd"},
             "nn": {"autograd/core", "autograd", "nn"},

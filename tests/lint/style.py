@@ -9,7 +9,8 @@ MAX_MACROS = 4  # function-like, in the code; the tests may have as many of thei
 LAUNCH_FILE = "autograd/cuda/launch.cuh"
 MAY_EXIT = re.compile(r"train/main\.cpp|train/comm/.*|tests/cuda_host/.*")
 TOP_LEVEL = set(
-    "autograd nn optim data train configs tests CMakeLists.txt README.md heed LICENSE CONTRIBUTING.md CMakePresets.json".split()
+    "autograd nn optim data train configs tests heed CMakeLists.txt CMakePresets.json"
+    " README.md CONTRIBUTING.md LICENSE".split()
 )
 
 
@@ -35,7 +36,8 @@ def pragma_once(tree):
     return [
         Violation(path, 1, "pragma-once", "a header starts with #pragma once")
         for path in tree.cpp()
-        if path.endswith((".hpp", ".cuh", ".h")) and not re.search(r"^#pragma once$|HWY_TARGET_TOGGLE", tree.code(path), re.M)
+        if path.endswith((".hpp", ".cuh", ".h"))
+        and not re.search(r"^#pragma once$|HWY_TARGET_TOGGLE", tree.code(path), re.M)
         and not path.startswith("tests/cuda_host/")
     ]
 
@@ -59,7 +61,9 @@ def macros(tree):
 def exits(tree):
     paths = [path for path in tree.cpp() if not MAY_EXIT.fullmatch(path)]
     pattern = r"(?<![\w.>])(?:std::|::)?(?:exit|_exit|_Exit|quick_exit|abort|terminate)\s*\("
-    return search(tree, paths, pattern, "exit", "{0}) is for train/main.cpp and train/comm: throw an error of check.hpp")
+    return search(
+        tree, paths, pattern, "exit", "{0}) is for train/main.cpp and train/comm: throw an error of check.hpp"
+    )
 
 
 def machine_paths(tree):

@@ -39,10 +39,12 @@ def every_op_has_a_case(tree):
 def bounds_have_names(tree):
     """A number that says how far off a result may be stands in tolerance.hpp, with its reason.
 
-    A bound may scale such a constant (4220 * kF64) or be computed; a constant of another file is no better than a number.
+    A bound may scale such a constant (4220 * kF64) or be computed; a constant of another file is as bad as a number.
     """
     found = []
-    named = re.compile(r"\b(?:%s)\b" % "|".join(re.findall(r"\b(k[A-Z]\w*)\s*=", tree.files.get(TOLERANCES, "")) or ["(?!)"]))
+    named = re.compile(
+        r"\b(?:%s)\b" % "|".join(re.findall(r"\b(k[A-Z]\w*)\s*=", tree.files.get(TOLERANCES, "")) or ["(?!)"])
+    )
 
     def report(path, line, bound):
         found.append(Violation(path, line, "tolerance", f"the bound {bound}: name it in {TOLERANCES}"))

@@ -12,7 +12,7 @@ CPP = (".hpp", ".cpp", ".cuh", ".cu", ".h")
 IGNORED = re.compile(r"(build[^/]*|runs)/.*|(.*/)?__pycache__/.*|.*\.pyc")
 
 LITERAL_OR_COMMENT = re.compile(
-    r'(?P<comment>//[^\n]*|/\*.*?\*/)'
+    r"(?P<comment>//[^\n]*|/\*.*?\*/)"
     r'|R"(?P<mark>[^(\s]*)\(.*?\)(?P=mark)"'
     r'|"(?:\\.|[^"\\\n])*"'
     r"|(?<![0-9A-Za-z_])'(?:\\.|[^'\\\n])*'",
@@ -38,7 +38,9 @@ class SourceTree:
         for folder, folders, names in os.walk(root):
             inside = os.path.relpath(folder, root).replace(os.sep, "/")
             inside = "" if inside == "." else inside + "/"
-            folders[:] = [f for f in folders if not IGNORED.fullmatch(f"{inside}{f}/") and (f[0] != "." or inside + f == ".ci")]
+            folders[:] = [
+                f for f in folders if not IGNORED.fullmatch(f"{inside}{f}/") and (f[0] != "." or inside + f == ".ci")
+            ]
             for name in names:
                 if IGNORED.fullmatch(inside + name) or inside + name == ".git":  # a file in a second work tree
                     continue

@@ -69,9 +69,10 @@ TEST(ParameterStore, DrawsTheStandardDeviationAskedFor) {
     squares += v * v;
   }
   const auto n = static_cast<double>(values.size());
-  // Five standard errors of the mean and of the standard deviation.
-  EXPECT_LT(std::abs(sum / n), 5 * 0.02 / std::sqrt(n));
-  EXPECT_LT(std::abs(std::sqrt(squares / n) - 0.02), 5 * 0.02 / std::sqrt(2 * n));
+  const double mean_error = 0.02 / std::sqrt(n), deviation_error = mean_error / std::sqrt(2.0);
+  const double deviation = std::sqrt(squares / n);
+  EXPECT_LT(std::abs(sum / n), test::kSigmas * mean_error);
+  EXPECT_LT(std::abs(deviation - 0.02), test::kSigmas * deviation_error);
 }
 
 TEST(ParameterStore, RefusesWrongUse) {

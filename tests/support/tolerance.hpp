@@ -28,5 +28,9 @@ inline constexpr double kSixDigits = 1e-6;
 // One update cut into micro-batches: gradients relative to their norm, losses over 20 updates relative.
 inline constexpr double kMicroBatchGradient = 1e-6;
 inline constexpr double kMicroBatchLoss = 1e-5;
+// Nats by which the mean log-loss of a source over 100,000 targets may miss its entropy.
+inline constexpr double kPairedNoise = 0.02;
+// Excess in nats below which a tiny model has learnt a tiny source.
+inline constexpr double kLearnt = 0.05;
 
 }  // namespace heed::test

@@ -7,9 +7,12 @@ import csv
 import json
 import os
 import pathlib
+import random
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HEED = None
@@ -31,7 +34,14 @@ eval_batches = 1
 """
 
 
+def timeless(run):
+    """The rows of metrics.csv without the columns of time."""
+    return [row[:6] for row in csv.reader((run / "metrics.csv").read_text().splitlines())]
+
+
 class CommandLine(unittest.TestCase):
+    """What every command line test needs."""
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -51,11 +61,13 @@ class CommandLine(unittest.TestCase):
         for part in parts:
             self.assertIn(part, result.stderr)
 
+
+class Commands(CommandLine):
     def test_a_run_leaves_its_files(self):
         result = self.run_heed("train", self.config)
         self.assertEqual(result.returncode, 0, result.stderr)
         run = self.folder / "runs" / "tiny"
-        rows = list(csv.DictReader((run / "metrics.csv").open()))
+        rows = list(csv.DictReader((run / "metrics.csv").read_text().splitlines()))
         self.assertEqual([row["step"] for row in rows], ["1", "2", "3", "4", "5"])
         summary = json.loads((run / "summary.json").read_text())
         self.assertEqual(summary["steps"], 5)
@@ -68,7 +80,7 @@ class CommandLine(unittest.TestCase):
         for name, threads in (("a", "1"), ("b", "2")):
             result = self.run_heed("train", self.config, "model.dropout=0.1", f"run_dir={name}", OMP_NUM_THREADS=threads)
             self.assertEqual(result.returncode, 0, result.stderr)
-            files.append([row[:6] for row in csv.reader((self.folder / name / "metrics.csv").open())])
+            files.append(timeless(self.folder / name))
         self.assertEqual(files[0], files[1])
 
     def test_config_errors(self):
@@ -119,6 +131,141 @@ class CommandLine(unittest.TestCase):
         self.assertIn("MFU", result.stdout)
         self.assertFalse((self.folder / "runs").exists())
 
+
+ALPHABET = """
+[model]
+num_layers = 1
+num_heads = 2
+d_model = 32
+seq_len = 8
+dropout = 0.1
+[data]
+source = "text"
+path = "abcd.txt"
+[optim]
+learning_rate = 1e-2
+[train]
+steps = 300
+batch_size = 4
+eval_interval = 1000
+"""
+
+
+class Text(CommandLine):
+    """A text of 'abcd' over and over: what follows each letter is certain."""
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "abcd.txt").write_text("abcd" * 500)
+        self.config.write_text(ALPHABET)
+        self.last = self.folder / "runs" / "tiny" / "checkpoints" / "last.h5"
+
+    def train(self, *arguments):
+        result = self.run_heed("train", self.config, *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def rows(self, run):
+        return timeless(self.folder / "runs" / run)
+
+    def test_generates_what_it_learnt(self):
+        self.train()
+        out = self.run_heed("generate", self.last, "--prompt", "a", "--tokens", 7, "--temperature", 0)
+        self.assertEqual(out.stdout, "abcdabcd\n", "a double shift would give acacacac, none aaaaaaaa")
+        (self.folder / "abcd.txt").unlink()
+        again = self.run_heed("generate", self.last, "--prompt", "a", "--tokens", 7, "--top-k", 1)
+        self.assertEqual(again.stdout, out.stdout, "the checkpoint holds its tokenizer")
+        tiny = self.run_heed("generate", self.last, "--prompt", "a", "--tokens", 7, "--temperature", "1e-30")
+        self.assertEqual(tiny.stdout, out.stdout)
+        empty = self.run_heed("generate", self.last, "--tokens", 3)
+        self.assertEqual(empty.returncode, 0, empty.stderr)
+
+    def test_generate_errors(self):
+        self.train("steps=2")
+        self.assert_error(self.run_heed("generate", self.last, "--prompt", "a?b"), 3, "'?'", "position 1", "--skip-unknown")
+        self.assertEqual(self.run_heed("generate", self.last, "--prompt", "a?b", "--skip-unknown").returncode, 0)
+        self.assert_error(self.run_heed("generate", self.last, "--temperature", "-1"), 2, "--temperature")
+        self.assert_error(self.run_heed("generate", self.last, "--temperature", "nan"), 2, "--temperature")
+        self.assert_error(self.run_heed("generate", self.folder / "no.h5"), 4, "no.h5")
+        self.assert_error(self.run_heed("generate", self.config), 4, "tiny.toml")
+
+    def test_samples_differ_and_repeat(self):
+        self.train("steps=2")
+        arguments = ("generate", self.last, "--prompt", "a", "--tokens", 40, "--num-samples", 2)
+        first = self.run_heed(*arguments).stdout
+        self.assertEqual(first, self.run_heed(*arguments).stdout)
+        one, two = first.splitlines()
+        self.assertNotEqual(one, two)
+        self.assertNotEqual(first, self.run_heed(*arguments, "--seed", 2).stdout)
+
+    def test_eval_covers_the_split(self):
+        self.train("steps=2", "val_fraction=0.5")
+        result = self.run_heed("eval", self.last)
+        self.assertIn("(999 targets, each once)", result.stdout)
+        self.assertIn("bits per byte", result.stdout)
+        (self.folder / "abcd.txt").write_text("abcde" * 500)
+        self.assert_error(self.run_heed("eval", self.last), 3, "5 tokens", "4 tokens")
+
+    def test_texts_that_are_too_short(self):
+        for text in ("", "a", "abcdabcd"):
+            (self.folder / "abcd.txt").write_text(text)
+            result = self.run_heed("train", self.config)
+            self.assert_error(result, 3, str(self.folder / "abcd.txt"))
+            self.assertFalse((self.folder / "runs").exists())
+        (self.folder / "abcd.txt").write_bytes(b"ab\x92cd" * 100)
+        self.assert_error(self.run_heed("train", self.config), 3, "2")
+
+    def test_a_signal_saves_and_ends(self):
+        self.train("run_dir=runs/whole", "steps=1000")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+            run = f"runs/{number.name}"
+            process = subprocess.Popen([HEED, "train", self.config, "steps=1000", f"run_dir={run}"], cwd=self.folder,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.wait_for_first_step(process)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, err)
+            self.assertIn(number.name, out)
+            self.train("steps=1000", f"run_dir={run}", "--resume")
+            self.assertEqual(self.rows(number.name), self.rows("whole"))
+
+    def wait_for_first_step(self, process):
+        for line in process.stdout:
+            if line.startswith("step"):
+                return
+        self.fail("no step was made")
+
+    def test_kill_leaves_a_checkpoint_that_loads(self):
+        random.seed(1)
+        previous = 0
+        for trial in range(KILLS):
+            resume = ["--resume"] if self.last.exists() else []
+            process = subprocess.Popen([HEED, "train", self.config, "steps=1000000", "save_interval=1", *resume],
+                                       cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            # Not before there is something to lose, then at any moment.
+            while not self.last.exists():
+                time.sleep(0.002)
+            time.sleep(random.uniform(0.02, 0.15))
+            process.kill()
+            process.communicate()
+            result = self.run_heed("generate", self.last, "--tokens", 1, "--temperature", 0)
+            self.assertEqual(result.returncode, 0, f"trial {trial}: {result.stderr}")
+            step = int(self.run_heed("eval", self.last).stdout.splitlines()[0].rsplit(" ", 1)[1])
+            self.assertGreaterEqual(step, previous)
+            previous = step
+        self.assertGreater(previous, 0)
+
+    def test_a_full_disk_keeps_the_old_checkpoint(self):
+        self.train("stop_after=2")
+        before = self.last.read_bytes()
+        limited = subprocess.run(
+            ["bash", "-c", 'ulimit -f 8; exec "$0" "$@"', HEED, "train", self.config, "stop_after=4", "--resume"], cwd=self.folder,
+            capture_output=True, text=True, timeout=60)
+        self.assert_error(limited, 4, "last.h5", "File too large")
+        self.assertEqual(self.last.read_bytes(), before)
+
+
+KILLS = int(os.environ.get("HEED_KILLS", "10"))
 
 if __name__ == "__main__":
     HEED = os.path.abspath(sys.argv.pop(1))

@@ -95,7 +95,7 @@ TEST(ConfigErrorsTest, EveryKeyRefusesEveryOtherType) {
     for (const auto& [type, value] : types) {
       const bool is_allowed = (type == "boolean" && key.allowed == "true or false") ||
                               (type == "integer" && (key.allowed.starts_with("an integer") || takes_number)) ||
-                              (value == "0.75" && takes_number) || (type == "string" && sample.name == "run_dir") ||
+                              (value == "0.75" && takes_number) || (type == "string" && (sample.name == "run_dir" || sample.name == "path")) ||
                               (type == "list" && (sample.name == "alpha" || sample.name == "offsets"));
       if (!is_allowed) {
         const std::string line = sample.name == "source" ? "" : sample.name + " = " + value;

@@ -27,8 +27,10 @@ void expect_equal(const nn::GptConfig& left, const nn::GptConfig& right) {
 
 void expect_equal(const DataConfig& left, const DataConfig& right) {
   const auto fields = [](const DataConfig& config) {
-    const auto& [source, vocab_size, order, offsets, alpha, seed] = config;
-    return std::tuple(source, vocab_size, order, offsets, alpha, seed);
+    const auto& [source, vocab_size, order, offsets, alpha, seed, path, tokenizer, split, val, test, val_lines,
+                 test_lines] = config;
+    return std::tuple(source, vocab_size, order, offsets, alpha, seed, path, tokenizer, split, val, test, val_lines,
+                      test_lines);
   };
   EXPECT_TRUE(fields(left) == fields(right));
 }
@@ -43,10 +45,10 @@ void expect_equal(const OptimConfig& left, const OptimConfig& right) {
 
 void expect_equal(const TrainConfig& left, const TrainConfig& right) {
   const auto fields = [](const TrainConfig& config) {
-    const auto& [steps, batch, micro_batch, seed, device, precision, recompute, anomaly, eval_interval, eval_batches,
-                 log_interval, run_dir] = config;
-    return std::tuple(steps, batch, micro_batch, seed, device, precision, recompute, anomaly, eval_interval,
-                      eval_batches, log_interval, run_dir);
+    const auto& [steps, stop_after, batch, micro_batch, seed, device, precision, recompute, anomaly, eval_interval,
+                 eval_batches, log_interval, save_interval, keep, run_dir] = config;
+    return std::tuple(steps, stop_after, batch, micro_batch, seed, device, precision, recompute, anomaly, eval_interval,
+                      eval_batches, log_interval, save_interval, keep, run_dir);
   };
   EXPECT_TRUE(fields(left) == fields(right));
 }

@@ -52,7 +52,7 @@ TEST(ConfigRulesTest, TheBatchIsSplitWithoutRest) {
 }
 
 TEST(ConfigRulesTest, TheSourceIsRequired) {
-  expect_contains(config_error(""), {"tiny.toml: ", "key data.source is missing", "\"ngram\" or \"skip\""});
+  expect_contains(config_error(""), {"tiny.toml: ", "key data.source is missing", "\"ngram\", \"skip\", \"text\" or \"tokens\""});
   expect_contains(config_error("[data]\nsource = \"skip\""), {"tiny.toml:2:1: ", "key data.offsets is missing"});
   EXPECT_NO_THROW(parse_config("", "a.toml", {"source=ngram"}));
 }
@@ -75,15 +75,33 @@ TEST(ConfigRulesTest, WhatHasNoEffectIsRefused) {
 
 TEST(ConfigRulesTest, PartnersExist) {
   for (const KeySpec& key : schema()) {
-    if (!key.partner.empty()) {
-      const std::size_t dot = key.partner.find('.');
-      const KeySpec* partner = find_key(key.partner.substr(0, dot), key.partner.substr(dot + 1));
+    for (const KeySpec::Condition& condition : key.conditions) {
+      const std::size_t dot = condition.key.find('.');
+      const KeySpec* partner = find_key(condition.key.substr(0, dot), condition.key.substr(dot + 1));
       ASSERT_NE(partner, nullptr) << key.path();
-      for (const std::string& value : key.partner_values) {
+      for (const std::string& value : condition.values) {
         EXPECT_NE(partner->allowed.find(value), std::string::npos) << key.path() << " " << value;
       }
     }
   }
+}
+
+TEST(ConfigRulesTest, AChoiceOnTheCommandLineOverridesWhatTheFileSaysBesideIt) {
+  const std::string file = file_with("optim", "min_learning_rate = 1e-5\nbeta1 = 0.8");
+  EXPECT_NO_THROW(parse_config(file, "a.toml", {"schedule=constant", "optimizer=sgd"}));
+  const Config config = parse_config(file, "a.toml", {"schedule=constant"});
+  EXPECT_NO_THROW(parse_config(config_to_toml(config), "b.toml"));
+  expect_contains(config_error(file + "schedule = \"constant\"\n"), {"min_learning_rate has no effect"});
+}
+
+TEST(ConfigRulesTest, Texts) {
+  const std::string file = "[data]\nsource = \"text\"\n";
+  expect_contains(config_error(file), {"data.path is missing"});
+  expect_contains(config_error(file, {"path=a.txt", "vocab_size=100"}), {"vocab_size has no effect", "bpe"});
+  EXPECT_EQ(parse_config(file, "a.toml", {"path=a.txt", "tokenizer=bpe"}).data.vocab_size, 512);
+  expect_contains(config_error(file, {"path=a.txt", "val_lines=5"}), {"val_lines has no effect", "lines"});
+  expect_contains(config_error(file, {"path=a.txt", "val_fraction=0.6", "test_fraction=0.4"}), {"0.6", "0.4"});
+  expect_contains(config_error(file, {"path=a.txt", "alpha=[1, 2]"}), {"alpha has no effect"});
 }
 
 TEST(ConfigRulesTest, Alpha) {

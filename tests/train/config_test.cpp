@@ -19,8 +19,8 @@ std::string value_of(const Config& config, const KeySample& sample) {
 }
 
 std::vector<std::string> with_partner(const KeySample& sample, std::vector<std::string> overrides) {
-  if (!sample.partner.empty()) {
-    overrides.push_back(sample.partner);
+  for (const std::string& partner : sample.partners) {
+    overrides.push_back(partner);
   }
   return overrides;
 }

@@ -103,7 +103,7 @@ TEST(Trainer, EvaluatesEachTargetOnceAndPairsTheSource) {
   ASSERT_TRUE(whole.excess);
   // An untrained model loses about ln V, the source its entropy.
   const double entropy = trainer.source().entropies(8).back().nats;
-  EXPECT_LT(std::abs(*whole.excess - (whole.loss - entropy)), 0.02);
+  EXPECT_LT(std::abs(*whole.excess - (whole.loss - entropy)), test::kPairedNoise);
   const Evaluation part = trainer.evaluate(data::Split::validation, 2);
   EXPECT_FALSE(part.whole_split);
   EXPECT_EQ(part.targets, 2 * 12 * 8);
@@ -120,8 +120,8 @@ TEST(Trainer, LearnsTheSource) {
   Trainer trainer(tiny_config({"learning_rate=1e-2", "steps=300", "weight_decay=0"}));
   for (int step = 0; step < 300; ++step) trainer.update();
   const Evaluation e = trainer.evaluate(data::Split::validation, 0);
-  EXPECT_LT(*e.excess, 0.05);
-  EXPECT_GT(*e.excess, -0.01);  // nothing beats the source on its own targets
+  EXPECT_LT(*e.excess, test::kLearnt);
+  EXPECT_GT(*e.excess, -test::kPairedNoise);  // nothing beats the source on its own targets
 }
 
 // Gradients of zero: decay alone moves the matrices, nothing moves gains and biases.

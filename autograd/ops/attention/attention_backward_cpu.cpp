@@ -78,7 +78,7 @@ class BackwardTask {
   // The query tiles of this task that see a key of the tile.
   template <class Body>
   void for_each_query_tile(const Body& body) {
-    const int64_t group = p_.problem.heads / p_.problem.kv_heads;
+    const int64_t group = group_size(p_.problem);
     const auto [share, step] = task_.query_tiles;
     const int64_t seeing = (visible_.first_query_seeing(key_) - visible_.first_query) / kTileQueries;
     const int64_t first = share + std::max<int64_t>(0, ceil_divide(seeing - share, step)) * step;
@@ -181,7 +181,7 @@ class BackwardTask {
 
   // Gradients of what no weight depends on.
   void clear_masked() {
-    const int64_t group = p_.problem.heads / p_.problem.kv_heads;
+    const int64_t group = group_size(p_.problem);
     if (wants_dq_ && !p_.dq.add && task_.query_tiles.first == 0) {
       for (int64_t head = task_.kv_head * group; head < (task_.kv_head + 1) * group; ++head) {
         clear_rows(p_.dq, head, 0, visible_.first_query);

@@ -38,15 +38,13 @@ class ForwardTask {
   }
 
   void run() {
-    if (task_.query_tiles.first == 0) clear_masked_rows();
-    if (visible_.first_query == visible_.end_query) return;
-    const int64_t batch = task_.batch, kv_head = task_.kv_head;
-    pack_panels(p_.k.row<T>(batch, visible_.first_key, kv_head), p_.k.row_stride, visible_.keys, head_size_, T(1),
-                key_panels_);
-    pack_rows(p_.v.row<T>(batch, visible_.first_key, kv_head), p_.v.row_stride, visible_.keys, head_size_, T(1),
-              values_);
-    const int64_t group = p_.problem.heads / p_.problem.kv_heads;
-    for (head_ = kv_head * group; head_ < (kv_head + 1) * group; ++head_) {
+    if (visible_.first_query < visible_.end_query) pack_keys();
+    const int64_t group = group_size(p_.problem);
+    for (head_ = task_.kv_head * group; head_ < (task_.kv_head + 1) * group; ++head_) {
+      if (task_.query_tiles.first == 0) {
+        clear_rows(0, visible_.first_query);
+        clear_rows(visible_.end_query, p_.problem.queries);
+      }
       for (int64_t tile = task_.query_tiles.first; tile < query_tiles(visible_); tile += task_.query_tiles.step) {
         query_ = visible_.first_query + tile * kTileQueries;
         rows_ = std::min(kTileQueries, visible_.end_query - query_);
@@ -58,6 +56,12 @@ class ForwardTask {
  private:
   using D = hn::ScalableTag<T>;
   static constexpr T kInfinity = std::numeric_limits<T>::infinity();
+
+  void pack_keys() {
+    const int64_t first = visible_.first_key, keys = visible_.keys;
+    pack_panels(p_.k.row<T>(task_.batch, first, task_.kv_head), p_.k.row_stride, keys, head_size_, T(1), key_panels_);
+    pack_rows(p_.v.row<T>(task_.batch, first, task_.kv_head), p_.v.row_stride, keys, head_size_, T(1), values_);
+  }
 
   void query_tile() {
     pack_rows(p_.q.row<T>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_,
@@ -147,22 +151,17 @@ class ForwardTask {
     const T kept = static_cast<T>(keep_scale(p_.problem));
     unpack_rows(y_ + row * row_size_, 1, head_size_, kept / sum, false, p_.y.row<T>(task_.batch, query_ + row, head_),
                 p_.y.row_stride);
-    lse(head_)[query_ + row] = maxima_[row] + std::log(sum);
+    lse()[query_ + row] = maxima_[row] + std::log(sum);
   }
 
-  void clear_masked_rows() {
-    const int64_t group = p_.problem.heads / p_.problem.kv_heads;
-    for (int64_t head = task_.kv_head * group; head < (task_.kv_head + 1) * group; ++head) {
-      for (int64_t query = 0; query < p_.problem.queries; ++query) {
-        if (query == visible_.first_query) query = visible_.end_query;
-        if (query >= p_.problem.queries) break;
-        std::fill_n(p_.y.row<T>(task_.batch, query, head), head_size_, T(0));
-        lse(head)[query] = kInfinity;
-      }
+  void clear_rows(int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      std::fill_n(p_.y.row<T>(task_.batch, t, head_), head_size_, T(0));
+      lse()[t] = kInfinity;
     }
   }
 
-  T* lse(int64_t head) const { return p_.lse.as<T>() + (task_.batch * p_.problem.heads + head) * p_.problem.queries; }
+  T* lse() const { return p_.lse.as<T>() + (task_.batch * p_.problem.heads + head_) * p_.problem.queries; }
 
   const AttentionForward& p_;
   const AttentionTask& task_;

@@ -26,6 +26,9 @@ constexpr int64_t padded(int64_t n) {
   return round_up(n, kLine<T>);
 }
 
+// Query heads that share a kv head.
+inline int64_t group_size(const AttentionProblem& p) { return p.heads / p.kv_heads; }
+
 // What a kept weight is multiplied with.
 inline double keep_scale(const AttentionProblem& p) { return 1 / (1 - p.dropout); }
 // Index of the random word of weight (b, head, query, key 0); a multiple of 4.

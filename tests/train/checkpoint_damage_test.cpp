@@ -1,0 +1,137 @@
+// Files that are no whole checkpoint: each is refused with its name and a reason, before HDF5 sees it.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "tests/support/child_process.hpp"
+#include "tests/train/checkpoint_samples.hpp"
+#include "train/checkpoint_block.hpp"
+#include "train/checksum.hpp"
+
+namespace heed::train {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+class CheckpointDamageTest : public testing::Test {
+ protected:
+  CheckpointDamageTest() {
+    save_checkpoint(path_, sample_content());
+    bytes_ = read_file(path_);
+  }
+
+  void expect_bytes_refused(std::string_view bytes, const std::string& reason) const {
+    write_file(path_, bytes);
+    expect_refused(path_, reason);
+  }
+
+  TemporaryFolder folder_;
+  const fs::path path_ = folder_.path() / "last.h5";
+  std::string bytes_;
+};
+
+TEST_F(CheckpointDamageTest, CutOffAnywhere) {
+  for (size_t size = bytes_.size(); size-- > 0;) {
+    fs::resize_file(path_, size);
+    const std::string reason = size == 0    ? "it is empty"
+                               : size < 16  ? "it is no checkpoint of heed"
+                               : size < 512 ? "it is cut off: " + std::to_string(size) + " bytes long"
+                                            : "bytes follow its first block, " + std::to_string(bytes_.size() - 512);
+    expect_refused(path_, reason);
+    if (HasFailure()) FAIL() << size << " of " << bytes_.size() << " bytes";
+  }
+}
+
+TEST_F(CheckpointDamageTest, Longer) { expect_bytes_refused(bytes_ + '\0', "it is damaged"); }
+
+TEST_F(CheckpointDamageTest, EveryByteCounts) {
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  const auto overwrite = [&](size_t place, char byte) {
+    file.seekp(static_cast<std::streamoff>(place)).put(byte).flush();
+    ASSERT_TRUE(file);
+  };
+  for (size_t i = 0; i < bytes_.size(); ++i) {
+    overwrite(i, static_cast<char>(bytes_[i] ^ (1 << (i % 8))));
+    ASSERT_NE(verify_checkpoint(path_), std::nullopt) << i;
+    overwrite(i, bytes_[i]);
+  }
+  EXPECT_EQ(verify_checkpoint(path_), std::nullopt);
+}
+
+TEST_F(CheckpointDamageTest, SixtyFourRandomBytesChanged) {
+  for (uint32_t seed = 0; seed < 1000; ++seed) {
+    std::mt19937 random(seed);
+    std::string changed = bytes_;
+    for (int i = 0; i < 64; ++i) changed[random() % changed.size()] = static_cast<char>(random());
+    if (changed == bytes_) continue;
+    expect_bytes_refused(changed, "it is ");
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+}
+
+TEST_F(CheckpointDamageTest, TheBlockOfAnotherCheckpoint) {
+  const fs::path other = folder_.path() / "other.h5";
+  save_checkpoint(other, sample_content(8));
+  const std::string other_bytes = read_file(other);
+  ASSERT_EQ(other_bytes.size(), bytes_.size());
+  expect_bytes_refused(other_bytes.substr(0, kBlockBytes) + bytes_.substr(kBlockBytes),
+                       "was changed after it was written");
+}
+
+// A first block that somebody else changed and gave a fitting checksum.
+TEST_F(CheckpointDamageTest, AnotherFirstBlock) {
+  const auto with_byte = [&](size_t place, char byte) {
+    std::string changed = bytes_;
+    changed[place] = byte;
+    const uint64_t sum = checksum(changed.data(), kBlockBytes - 8);
+    std::memcpy(changed.data() + kBlockBytes - 8, &sum, sizeof(sum));
+    return changed;
+  };
+  expect_bytes_refused(with_byte(16, 2), "its format has version 2, this heed reads version 1");
+  expect_bytes_refused(with_byte(31, '\x80'), "bytes follow its first block");
+  expect_bytes_refused(with_byte(39, 'x'), "was changed after it was written");
+  expect_bytes_refused(with_byte(40, 1), "its first 512 bytes are not as heed writes them");
+}
+
+TEST_F(CheckpointDamageTest, ForeignFiles) {
+  expect_bytes_refused("To be, or not to be\n", "it does not begin with \"heed checkpoint\"");
+  expect_bytes_refused("heed checkpoint\n", "it is cut off: 16 bytes long");
+  expect_bytes_refused(std::string(100'000, '\0'), "it is no checkpoint of heed");
+  expect_bytes_refused(std::string_view(bytes_).substr(kBlockBytes), "it is an HDF5 file, but no checkpoint of heed");
+  expect_bytes_refused(std::string(kBlockBytes, '\0') + bytes_.substr(kBlockBytes), "it is no checkpoint of heed");
+}
+
+TEST_F(CheckpointDamageTest, WhatIsNoFile) {
+  expect_refused(folder_.path(), "it is a folder");
+  expect_refused(folder_.path() / "none.h5", "No such file or directory");
+  expect_refused(path_ / "inside.h5", "Not a directory");
+  expect_refused("/dev/zero", "it is no regular file");
+  const fs::path pipe = folder_.path() / "pipe.h5";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  expect_refused(pipe, "it is no regular file");
+}
+
+TEST_F(CheckpointDamageTest, AFileThatMayNotBeRead) {
+  fs::permissions(folder_.path(), fs::perms::all);
+  fs::permissions(path_, fs::perms::none);
+  const std::string error = in_child([&]() -> std::string {
+    if (::getuid() == 0 && ::setuid(65534) != 0) return "no other user";  // root may read everything
+    return verify_checkpoint(path_).value_or("accepted");
+  });
+  expect_text(error, "cannot read checkpoint " + path_.string() + ": cannot open it: Permission denied");
+}
+
+// The block fits, but what follows is no HDF5 file: HDF5 sees it, and what it says is passed on.
+TEST_F(CheckpointDamageTest, AValidBlockBeforeSomethingElse) {
+  write_file(path_, sealed(std::string(2000, 'x')));
+  EXPECT_EQ(verify_checkpoint(path_), std::nullopt);
+  const std::string error = checkpoint_error([&] { load_checkpoint(path_); });
+  expect_text(error, "cannot read checkpoint " + path_.string() + ": HDF5 cannot open it: ");
+  write_file(path_, sealed(std::string(kBlockBytes, 'x')));
+  expect_text(checkpoint_error([&] { load_checkpoint(path_); }), "HDF5 cannot open it: ");
+}
+
+}  // namespace
+}  // namespace heed::train

@@ -1,0 +1,130 @@
+#include "train/checkpoint_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "train/checkpoint_block.hpp"
+#include "train/checksum.hpp"
+#include "train/descriptor.hpp"
+#include "train/durable_file.hpp"
+#include "train/hdf5_image.hpp"
+
+namespace heed::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kPartBytes = int64_t{1} << 20;
+
+// The inner functions say what is wrong, this one with which file.
+template <class Action>
+auto naming_file(std::string_view action, const fs::path& path, Action run) {
+  try {
+    return run();
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(
+        fmt::format("cannot {} checkpoint {}: {}", action, fs::absolute(path).string(), error.what()));
+  }
+}
+
+void require_success(bool success, std::string_view action) {
+  const int error = errno;
+  require<CheckpointError>(success, "cannot {} it: {}", action, std::generic_category().message(error));
+}
+
+// An open file whose first block has been verified.
+class CheckpointReader {
+ public:
+  explicit CheckpointReader(const fs::path& path)
+      // Without O_NONBLOCK, opening a pipe would wait for a writer.
+      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    require_success(file_.number() >= 0, "open");
+    struct stat status {};
+    require_success(::fstat(file_.number(), &status) == 0, "inspect");
+    require<CheckpointError>(!S_ISDIR(status.st_mode), "it is a folder");
+    require<CheckpointError>(S_ISREG(status.st_mode), "it is no regular file");
+    const int64_t start_bytes = std::min<int64_t>(kBlockBytes, status.st_size);
+    read(start_.data(), start_bytes);
+    block_ = decode_block({start_.data(), static_cast<size_t>(start_bytes)}, status.st_size);
+  }
+
+  // Reads and verifies the whole file.
+  ByteBlock whole() {
+    ByteBlock bytes(kBlockBytes + block_.content_bytes);
+    std::copy(start_.begin(), start_.end(), bytes.data());
+    read_content([&](int64_t done) { return bytes.data() + kBlockBytes + done; });
+    return bytes;
+  }
+
+  // Verifies the whole file and keeps nothing of it.
+  void verify() {
+    const ByteBlock part(kPartBytes);
+    read_content([&](int64_t) { return part.data(); });
+  }
+
+ private:
+  // In parts that are summed while they are still in the cache; place(done) says where the next one goes.
+  template <class Place>
+  void read_content(Place place) {
+    Checksum sum;
+    for (int64_t done = 0; done < block_.content_bytes; done += kPartBytes) {
+      const int64_t bytes = std::min(kPartBytes, block_.content_bytes - done);
+      char* const part = place(done);
+      read(part, bytes);
+      sum.update(part, bytes);
+    }
+    require_checksum(block_, sum.value());
+  }
+
+  void read(char* to, int64_t bytes) {
+    while (bytes > 0) {
+      const ssize_t got = retry_interrupted([&] { return ::read(file_.number(), to, static_cast<size_t>(bytes)); });
+      require_success(got >= 0, "read");
+      require<CheckpointError>(got > 0, "it became shorter while it was read");
+      to += got;
+      bytes -= got;
+    }
+  }
+
+  Descriptor file_;
+  std::array<char, kBlockBytes> start_{};
+  CheckpointBlock block_;
+};
+
+}  // namespace
+
+void save_checkpoint(const fs::path& path, const CheckpointContent& content) {
+  naming_file("write", path, [&] {
+    const ByteBlock file = content_to_image(content);
+    const int64_t content_bytes = file.size() - kBlockBytes;
+    const auto block = encode_block({content_bytes, checksum(file.data() + kBlockBytes, content_bytes)});
+    std::copy(block.begin(), block.end(), file.data());
+    write_file_durably(path, file.view());
+  });
+}
+
+CheckpointContent load_checkpoint(const fs::path& path) {
+  return naming_file("read", path, [&] {
+    const ByteBlock file = CheckpointReader(path).whole();
+    CheckpointContent content = image_to_content(file.view());
+    content.file = fs::absolute(path).string();
+    return content;
+  });
+}
+
+std::optional<std::string> verify_checkpoint(const fs::path& path) {
+  try {
+    naming_file("read", path, [&] { CheckpointReader(path).verify(); });
+    return std::nullopt;
+  } catch (const CheckpointError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace heed::train

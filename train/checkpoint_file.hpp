@@ -1,0 +1,29 @@
+// Checkpoints on disk: one HDF5 file with everything, that is whole or refused.
+//
+// The HDF5 file (see hdf5_image.hpp for what is in it) has a first block of 512 bytes with its length and checksum
+// (checkpoint_block.hpp), which other programs skip: h5py, h5dump and HDFView open it, for reading. Opened for writing
+// it no longer matches its checksum and is refused.
+// Memory and speed: saving takes twice the size of the content for a moment, loading its size besides the content.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "train/checkpoint_content.hpp"
+
+namespace heed::train {
+
+// Puts a checkpoint in the place of the one at path. After an error, a kill or a power cut the old one is still there;
+// see durable_file.hpp. The folder must exist.
+// Throws CheckpointError naming the file and the reason, ValueError for names a checkpoint cannot hold, MemoryError.
+void save_checkpoint(const std::filesystem::path& path, const CheckpointContent& content);
+
+// Size, mark, version and checksums are verified before HDF5 sees a byte, so that damaged, cut off or foreign files
+// give an error at once. Throws CheckpointError naming the file and the reason, MemoryError.
+CheckpointContent load_checkpoint(const std::filesystem::path& path);
+
+// Only verifies, in constant memory: nothing, or why the file would be refused.
+std::optional<std::string> verify_checkpoint(const std::filesystem::path& path);
+
+}  // namespace heed::train

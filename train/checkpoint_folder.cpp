@@ -1,0 +1,179 @@
+#include "train/checkpoint_folder.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include "train/checkpoint_file.hpp"
+#include "train/durable_file.hpp"
+
+namespace heed::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStepPrefix = "step-", kExtension = ".h5";
+
+std::string step_file_name(int64_t step) { return fmt::format("{}{:06}{}", kStepPrefix, step, kExtension); }
+
+// The step of such a name, nothing for any other one.
+std::optional<int64_t> parse_step(std::string_view name) {
+  if (!name.starts_with(kStepPrefix)) return {};
+  int64_t step = 0;
+  const std::string_view rest = name.substr(kStepPrefix.size());
+  const auto parsed = std::from_chars(rest.data(), rest.data() + rest.size(), step);
+  return parsed.ec == std::errc{} && name == step_file_name(step) ? std::optional(step) : std::nullopt;
+}
+
+std::string full_name(const fs::path& path) { return fs::absolute(path).string(); }
+
+// Runs what may throw an error of the file system and says what was being done.
+template <class Action>
+void explaining(const fs::path& path, std::string_view action, Action run) {
+  try {
+    run();
+  } catch (const fs::filesystem_error& error) {
+    throw CheckpointError(fmt::format("cannot {} {}: {}", action, full_name(path), error.code().message()));
+  }
+}
+
+bool is_there(const fs::path& path) {
+  bool found = false;
+  explaining(path, "look for", [&] { found = fs::exists(path); });
+  return found;
+}
+
+std::vector<std::string> file_names(const fs::path& folder) {
+  std::vector<std::string> names;
+  explaining(folder, "list the checkpoints in", [&] {
+    if (!fs::exists(folder)) return;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+      names.push_back(entry.path().filename().string());
+    }
+  });
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+int64_t step_of(const CheckpointContent& content) {
+  const int64_t step = content.integer(kStepName);
+  require<CheckpointError>(step >= 0, "checkpoint {}: integers/{} is {}, it must not be negative", content.file,
+                           kStepName, step);
+  return step;
+}
+
+// Nothing, and one more reason, where it cannot be loaded.
+std::optional<CheckpointContent> try_load(const fs::path& path, std::vector<std::string>& reasons) {
+  try {
+    CheckpointContent content = load_checkpoint(path);
+    step_of(content);
+    return content;
+  } catch (const CheckpointError& error) {
+    reasons.emplace_back(error.what());
+    return {};
+  }
+}
+
+}  // namespace
+
+CheckpointFolder::CheckpointFolder(const fs::path& run_dir, int64_t keep)
+    : folder_(run_dir / "checkpoints"), keep_(keep) {}
+
+std::vector<fs::path> CheckpointFolder::earlier() const {
+  std::vector<int64_t> steps;
+  for (const std::string& name : file_names(folder_)) {
+    if (const auto step = parse_step(name)) steps.push_back(*step);
+  }
+  std::sort(steps.rbegin(), steps.rend());
+  std::vector<fs::path> paths;
+  for (const int64_t step : steps) paths.push_back(folder_ / step_file_name(step));
+  return paths;
+}
+
+std::vector<std::string> CheckpointFolder::prepare() {
+  explaining(folder_, "make the folder", [&] { fs::create_directories(folder_); });
+  std::vector<std::string> removed;
+  for (const std::string& name : file_names(folder_)) {
+    if (!is_temporary_name(name)) continue;
+    explaining(folder_ / name, "remove", [&] { fs::remove(folder_ / name); });
+    removed.push_back(name);
+  }
+  probe();
+  return removed;
+}
+
+// Its files have the names of temporaries: should the process be killed here, the next one removes them.
+void CheckpointFolder::probe() const {
+  const fs::path file = folder_ / fmt::format("probe.tmp-{}", ::getpid()), second_name = file.string() + "0";
+  try {
+    write_file_durably(file, "probe");
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(fmt::format("cannot write checkpoints to {}: {}; choose another folder with train.run_dir",
+                                      full_name(folder_), error.what()));
+  }
+  if (keep_ > 0) {
+    explaining(folder_, "keep earlier checkpoints (train.keep_checkpoints above 0 needs hard links) in",
+               [&] { fs::create_hard_link(file, second_name); });
+  }
+  explaining(folder_, "remove a file from", [&] {
+    fs::remove(second_name);
+    fs::remove(file);
+  });
+}
+
+void CheckpointFolder::save_last(const CheckpointContent& content) {
+  const int64_t step = step_of(content);
+  if (keep_ > 0 && last_step_ && *last_step_ < step) keep_replaced(*last_step_);
+  save_checkpoint(last(), content);
+  last_step_ = step;
+  remove_surplus(step);
+}
+
+void CheckpointFolder::save_best(const CheckpointContent& content) const {
+  step_of(content);
+  save_checkpoint(best(), content);
+}
+
+// A second name for what last.h5 is now: it stays under that one when last.h5 is replaced, and nothing is copied.
+void CheckpointFolder::keep_replaced(int64_t step) const {
+  const fs::path path = folder_ / step_file_name(step);
+  explaining(path, "keep the earlier checkpoint", [&] {
+    fs::remove(path);
+    fs::create_hard_link(last(), path);
+  });
+}
+
+void CheckpointFolder::remove_surplus(int64_t step) const {
+  int64_t kept = 0;
+  for (const fs::path& path : earlier()) {
+    const bool stays = *parse_step(path.filename().string()) < step && kept < keep_;
+    kept += stays ? 1 : 0;
+    if (!stays) explaining(path, "remove", [&] { fs::remove(path); });
+  }
+}
+
+LoadedCheckpoint CheckpointFolder::load_newest() {
+  const std::vector<fs::path> replaced = earlier();
+  const bool has_last = is_there(last()), has_best = is_there(best());
+  require<CheckpointError>(has_last || has_best || !replaced.empty(), "there is no checkpoint in {}",
+                           full_name(folder_));
+  std::vector<std::string> reasons;
+  if (auto content = try_load(last(), reasons)) {
+    last_step_ = step_of(*content);
+    return {std::move(*content), {}};
+  }
+  std::optional<CheckpointContent> newest;
+  for (auto path = replaced.begin(); path != replaced.end() && !newest; ++path) newest = try_load(*path, reasons);
+  if (has_best) {
+    auto content = try_load(best(), reasons);
+    if (content && (!newest || step_of(*content) > step_of(*newest))) newest = std::move(content);
+  }
+  require<CheckpointError>(newest.has_value(), "no checkpoint in {} can be loaded: {}", full_name(folder_),
+                           fmt::join(reasons, "; "));
+  reasons.push_back(fmt::format("instead, {} of step {} is taken", newest->file, step_of(*newest)));
+  return {std::move(*newest), std::move(reasons)};
+}
+
+}  // namespace heed::train

@@ -1,0 +1,61 @@
+// The checkpoints of a run, in run_dir/checkpoints:
+//
+//   last.h5          the newest; there from the first save on, at any moment
+//   step-000123.h5   those that last.h5 replaced, the newest `keep` of them, by step
+//   best.h5          the one that the trainer called best
+//   *.tmp-<number>   left by a killed save; never taken for a checkpoint
+//
+// A checkpoint here has the integer "step": updates done. One process writes a folder at a time.
+// Everything throws CheckpointError naming file or folder and the reason.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint_content.hpp"
+
+namespace heed::train {
+
+inline constexpr const char* kStepName = "step";
+
+struct LoadedCheckpoint {
+  CheckpointContent content;         // content.file says which it is
+  std::vector<std::string> notices;  // to be shown: why it is not last.h5; empty if it is
+};
+
+class CheckpointFolder {
+ public:
+  // keep: how many replaced checkpoints stay, 0 for none. Touches nothing on the disk.
+  CheckpointFolder(const std::filesystem::path& run_dir, int64_t keep);
+
+  std::filesystem::path last() const { return folder_ / "last.h5"; }
+  std::filesystem::path best() const { return folder_ / "best.h5"; }
+  // The replaced ones that are there, the newest first.
+  std::vector<std::filesystem::path> earlier() const;
+
+  // Before the first update: makes the folder, removes the temporaries of killed saves and finds out whether saving can
+  // work. Gives the names of what it removed.
+  std::vector<std::string> prepare();
+
+  // Replaces last.h5. Checkpoints of this step or a later one belong to a run that was given up when an earlier
+  // checkpoint was resumed; they are removed.
+  void save_last(const CheckpointContent& content);
+  void save_best(const CheckpointContent& content) const;
+
+  // last.h5, or, where that is missing or damaged, the one with the most steps of those that are whole. Throws where
+  // none is: a run never starts again in silence.
+  LoadedCheckpoint load_newest();
+
+ private:
+  void probe() const;
+  void keep_replaced(int64_t step) const;
+  void remove_surplus(int64_t step) const;
+
+  std::filesystem::path folder_;
+  int64_t keep_;
+  std::optional<int64_t> last_step_ = {};  // of last.h5, if this process knows it and knows that it is whole
+};
+
+}  // namespace heed::train

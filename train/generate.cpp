@@ -1,0 +1,102 @@
+#include "train/generate.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "autograd/tape.hpp"
+#include "data/stream_decoder.hpp"
+#include "train/checkpoint_file.hpp"
+
+namespace heed::train {
+namespace {
+
+std::vector<int32_t> parse_ids(const std::string& text, int64_t vocab_size) {
+  std::vector<int32_t> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    if (*at == ' ') {
+      ++at;
+      continue;
+    }
+    int32_t id = 0;
+    const auto [next, error] = std::from_chars(at, end, id);
+    require<DataError>(
+        error == std::errc() && id >= 0 && id < vocab_size && (next == end || *next == ' '),
+        "generate: the model has no tokenizer, so --prompt must be token ids below {} with spaces between, "
+        "not '{}'",
+        vocab_size, text);
+    ids.push_back(id);
+    at = next;
+  }
+  return ids;
+}
+
+std::vector<double> next_logits(const nn::Gpt& model, const std::vector<int32_t>& tokens) {
+  const auto length = std::min<int64_t>(static_cast<int64_t>(tokens.size()), model.config().seq_len);
+  const std::vector<int32_t> context(tokens.end() - length, tokens.end());
+  const std::vector<double> logits = model.logits(from_tokens({1, length}, context), {}).values();
+  return {logits.end() - model.config().vocab_size, logits.end()};
+}
+
+}  // namespace
+
+std::vector<int32_t> prompt_tokens(const LoadedModel& loaded, const GenerateOptions& options) {
+  const data::Tokenizer* tokenizer = loaded.tokenizer.get();
+  std::vector<int32_t> tokens;
+  if (tokenizer == nullptr) {
+    tokens = parse_ids(options.prompt, loaded.model->config().vocab_size);
+    if (tokens.empty()) tokens.push_back(0);
+    return tokens;
+  }
+  const auto unknown = options.skip_unknown ? data::Unknown::skip : data::Unknown::refuse;
+  // Where lines are sequences, each begins with the end token of the one before.
+  if (tokenizer->end_token()) tokens.push_back(*tokenizer->end_token());
+  try {
+    const std::vector<int32_t> encoded = tokenizer->encode(options.prompt, unknown);
+    tokens.insert(tokens.end(), encoded.begin(), encoded.end());
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("generate: --prompt: {}; --skip-unknown leaves such characters out", error.what()));
+  }
+  if (tokens.empty()) tokens.push_back(tokenizer->start_token());
+  return tokens;
+}
+
+void generate(const LoadedModel& loaded, std::vector<int32_t> tokens, const GenerateOptions& options,
+              int64_t sample_number, const std::function<void(int32_t)>& emit) {
+  const NoGradGuard no_grad;
+  const std::optional<int32_t> end = loaded.tokenizer ? loaded.tokenizer->end_token() : std::nullopt;
+  const RandomStream random{.seed = options.seed,
+                            .site = random_site(RandomDomain::sampling),
+                            .update = static_cast<uint64_t>(sample_number)};
+  for (int64_t i = 0; i < options.num_tokens; ++i) {
+    const int32_t token = sample(next_logits(*loaded.model, tokens), options.sampler, random, static_cast<uint64_t>(i));
+    if (end && token == *end) return;
+    tokens.push_back(token);
+    emit(token);
+  }
+}
+
+void run_generate(const GenerateOptions& options) {
+  check(options.sampler);
+  const LoadedModel loaded = load_model(load_checkpoint(options.checkpoint));
+  const std::vector<int32_t> prompt = prompt_tokens(loaded, options);
+  const auto write = [](const std::string& bytes) {
+    std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+    std::fflush(stdout);
+  };
+  for (int64_t n = 0; n < options.num_samples; ++n) {
+    write(options.prompt);
+    if (loaded.tokenizer == nullptr) {
+      generate(loaded, prompt, options, n, [&](int32_t id) { write(" " + std::to_string(id)); });
+    } else {
+      data::StreamDecoder decoder(*loaded.tokenizer);
+      generate(loaded, prompt, options, n, [&](int32_t id) { write(decoder.push(id)); });
+      write(decoder.finish());
+    }
+    write("\n");
+  }
+}
+
+}  // namespace heed::train

@@ -1,0 +1,26 @@
+// A checkpoint's content as the bytes of an HDF5 file, made and read in memory only.
+//
+//   /tensors/<name>    f32, f64 or i32, up to five dimensions
+//   /integers/<name>   i64, a scalar
+//   /reals/<name>      f64, a scalar
+//   /texts/<name>      u8, one dimension: the bytes of the text
+// Little-endian, contiguous, no timestamps: the same content gives the same bytes. The four groups are always there.
+// HDF5 1.10 and later read it. HDF5 is not made for hostile or damaged bytes and may crash on them: whoever reads must
+// have verified a checksum before.
+#pragma once
+
+#include <string_view>
+
+#include "train/byte_block.hpp"
+#include "train/checkpoint_content.hpp"
+
+namespace heed::train {
+
+// The whole file; its first kBlockBytes bytes, the user block, are zero.
+// Throws ValueError (see require_storable), CheckpointError, MemoryError.
+ByteBlock content_to_image(const CheckpointContent& content);
+
+// Throws CheckpointError naming the dataset or group, MemoryError.
+CheckpointContent image_to_content(std::string_view image);
+
+}  // namespace heed::train

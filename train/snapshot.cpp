@@ -1,0 +1,112 @@
+#include "train/snapshot.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "train/checkpoint_folder.hpp"
+#include "train/config_schema.hpp"
+
+namespace heed::train {
+namespace {
+
+using Entry = nn::ParameterStore::Entry;
+
+std::string parameter_name(const Entry& entry) { return "parameters/" + entry.name; }
+
+// The optimizer's flat state "<moment>.<span>" cut into the parts of the parameters: calls f(name, slice).
+template <class F>
+void for_each_moment(const optim::Optimizer& optimizer, const nn::ParameterStore& store, F&& f) {
+  for (const auto& [name, flat] : optimizer.state()) {
+    const size_t dot = name.rfind('.');
+    const int span = std::stoi(name.substr(dot + 1));
+    for (const Entry& entry : store.entries()) {
+      if (entry.group != span) continue;
+      f("optimizer/" + name.substr(0, dot) + "/" + entry.name, flat.slice(entry.offset, entry.shape));
+    }
+  }
+}
+
+void copy_into(const Tensor& to, const Tensor& from) {
+  std::memcpy(to.ref().data, from.ref().data, static_cast<size_t>(to.numel() * size_bytes(to.dtype())));
+}
+
+void load_parameters(const nn::ParameterStore& store, const CheckpointContent& content) {
+  for (const Entry& entry : store.entries()) {
+    copy_into(entry.tensor, content.tensor(parameter_name(entry), store.dtype(), entry.shape));
+  }
+}
+
+// Keys that differ and decide what is trained: "model.num_heads is 2 in the checkpoint, 4 now".
+void require_same_run(const Config& saved, const Config& now, const std::string& file) {
+  std::string differences;
+  for (const KeySpec& key : schema()) {
+    if (key.may_change || (!key.has_effect(saved) && !key.has_effect(now))) continue;
+    const std::string before = key.get(saved), after = key.get(now);
+    if (before == after) continue;
+    differences += fmt::format("{}{} is {} in the checkpoint but {} now", differences.empty() ? "" : "; ", key.path(),
+                               before, after);
+  }
+  require<ConfigError>(differences.empty(),
+                       "resume: {}: {}; set these keys back, or start a new run with another train.run_dir", file,
+                       differences);
+}
+
+std::string serialized_tokenizer(const data::Source& source) {
+  return source.tokenizer() == nullptr ? std::string() : source.tokenizer()->serialize();
+}
+
+}  // namespace
+
+CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
+  CheckpointContent content;
+  const nn::ParameterStore& store = trainer.model().parameters();
+  for (const Entry& entry : store.entries()) content.tensors.emplace(parameter_name(entry), entry.tensor.detach());
+  for_each_moment(trainer.optimizer(), store,
+                  [&](const std::string& name, const Tensor& part) { content.tensors.emplace(name, part); });
+  content.integers[kStepName] = trainer.step();
+  content.integers["optimizer_steps"] = trainer.optimizer().steps();
+  content.integers["tokens"] = state.tokens;
+  content.reals["seconds"] = state.seconds;
+  if (state.best_val_loss) content.reals["best_val_loss"] = *state.best_val_loss;
+  content.texts["config"] = config_to_toml(trainer.config());
+  if (trainer.source().tokenizer() != nullptr) content.texts["tokenizer"] = serialized_tokenizer(trainer.source());
+  return content;
+}
+
+RunState restore(Trainer& trainer, const CheckpointContent& content) {
+  const Config saved = parse_config(content.text("config"), content.file + ": config");
+  require_same_run(saved, trainer.config(), content.file);
+  const std::string tokenizer = serialized_tokenizer(trainer.source());
+  require<DataError>(tokenizer.empty() || tokenizer == content.text("tokenizer"),
+                     "resume: {}: the tokenizer made from the data is not the checkpoint's, so the data has changed; "
+                     "put the old data back or start a new run",
+                     content.file);
+  const nn::ParameterStore& store = trainer.model().parameters();
+  // All is looked up before anything is changed.
+  for (const Entry& entry : store.entries()) content.tensor(parameter_name(entry), store.dtype(), entry.shape);
+  for_each_moment(trainer.optimizer(), store, [&](const std::string& name, const Tensor& part) {
+    content.tensor(name, part.dtype(), part.shape());
+  });
+  load_parameters(store, content);
+  for_each_moment(trainer.optimizer(), store, [&](const std::string& name, const Tensor& part) {
+    copy_into(part, content.tensor(name, part.dtype(), part.shape()));
+  });
+  trainer.resume_at(content.integer(kStepName), content.integer("optimizer_steps"));
+  RunState state{.tokens = content.integer("tokens"), .seconds = content.real("seconds")};
+  if (content.reals.contains("best_val_loss")) state.best_val_loss = content.real("best_val_loss");
+  return state;
+}
+
+LoadedModel load_model(const CheckpointContent& content, const std::vector<std::string>& overrides) {
+  LoadedModel loaded;
+  loaded.config = parse_config(content.text("config"), content.file + ": config", overrides);
+  loaded.step = content.integer(kStepName);
+  if (content.texts.contains("tokenizer")) loaded.tokenizer = data::Tokenizer::parse(content.text("tokenizer"));
+  nn::GptConfig model = loaded.config.model;
+  if (loaded.tokenizer != nullptr) model.vocab_size = loaded.tokenizer->vocab_size();
+  loaded.model = std::make_unique<nn::Gpt>(model, loaded.config.train.precision);
+  load_parameters(loaded.model->parameters(), content);
+  return loaded;
+}
+
+}  // namespace heed::train

@@ -1,0 +1,43 @@
+// A run at an update boundary, as a checkpoint and back.
+//
+//   parameters/<name>                      weights, by name and shape: the layout in memory is not stored
+//   optimizer/<moment>/<name>              what the optimizer remembers of each parameter
+//   step, optimizer_steps, tokens, seconds, best_val_loss
+//   config                                 the resolved config as TOML
+//   tokenizer                              serialized, where the source has one
+// Random numbers and the place in the data are functions of the seeds, which are in the config, and of step.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "data/tokenizer.hpp"
+#include "train/checkpoint_content.hpp"
+#include "train/trainer.hpp"
+
+namespace heed::train {
+
+// What a run carries from update to update besides the trainer.
+struct RunState {
+  int64_t tokens = 0;  // targets seen
+  double seconds = 0;  // spent in updates
+  std::optional<double> best_val_loss = {};
+};
+
+CheckpointContent snapshot(const Trainer& trainer, const RunState& state);
+
+// Puts the trainer where the checkpoint was made. Throws ConfigError, one line, for keys that differ and may not (all
+// are named, with both values), CheckpointError for a value that is missing or does not fit, DataError for a tokenizer
+// other than the data's.
+RunState restore(Trainer& trainer, const CheckpointContent& content);
+
+// A model by itself, for generation and evaluation.
+struct LoadedModel {
+  Config config;
+  std::unique_ptr<nn::Gpt> model;
+  std::unique_ptr<data::Tokenizer> tokenizer;  // nullptr where the source has none
+  int64_t step = 0;
+};
+LoadedModel load_model(const CheckpointContent& content, const std::vector<std::string>& overrides = {});
+
+}  // namespace heed::train
