@@ -108,6 +108,7 @@ class NodeGradients final : public Gradients {
     if (!slot) {
       slot = gradient;
       opened_.push_back(&slot);
+      created_.push_back(&slot);
     } else {
       pending_.emplace_back(&slot, gradient);
     }
@@ -137,6 +138,11 @@ class NodeGradients final : public Gradients {
     }
   }
 
+  // After an error: gradients that were begun here and never finished must not be taken for gradients.
+  void abandon() {
+    for (Tensor* slot : created_) *slot = Tensor();
+  }
+
   void finish() {
     if (detect_anomaly()) {
       for (const Tensor& gradient : written_) {
@@ -160,7 +166,8 @@ class NodeGradients final : public Gradients {
   }
 
   const Node& node_;
-  std::vector<Tensor*> opened_;  // slots that this node's kernel writes or adds into itself
+  std::vector<Tensor*> created_;  // slots that were empty before
+  std::vector<Tensor*> opened_;   // slots that this node's kernel writes or adds into itself
   std::vector<std::pair<Tensor*, Tensor>> pending_;
   std::vector<Tensor> written_;  // for anomaly mode
 };
@@ -185,8 +192,13 @@ void run_node(Node& node) {
   node.grad = Tensor();
   if (!dy) return;
   NodeGradients gradients(node);
-  node.backward(dy, gradients);
-  gradients.finish();
+  try {
+    node.backward(dy, gradients);
+    gradients.finish();
+  } catch (...) {
+    gradients.abandon();
+    throw;
+  }
 }
 
 // After an error: half-summed gradients must not meet those of a later backward through the same nodes.

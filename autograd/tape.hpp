@@ -34,13 +34,15 @@ Tensor record(const char* name, Output output, std::vector<Tensor> inputs, Backw
 
 // Gradients of a scalar with respect to all leaves below it; they are *added* to what the leaves hold. Frees the
 // graph, also when an operation's backward throws: a second call on it throws GraphError. After such an error the
-// leaves hold what had been added up to then.
+// leaves hold what had been added up to then; into a gradient that was there before, the operation that threw may have
+// added a part.
 void backward(const Tensor& loss);
 // The same with a given gradient of the result ("cotangent"), of its shape.
 void backward(const Tensor& result, const Tensor& dresult);
 
 // Runs fn(inputs) without keeping what its operations would keep, and again during backward. Same values, same random
-// numbers, same gradients bit for bit, less memory. fn may use leaves that are not among the inputs (parameters).
+// numbers, less memory, and the same gradients, bit for bit where an input has no other use outside fn (elsewhere the
+// parts of its gradient may be added in another order). fn may use leaves that are not among the inputs (parameters).
 using Recomputed = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 Tensor recompute(const Recomputed& fn, const std::vector<Tensor>& inputs);
 

@@ -1,5 +1,7 @@
 #include "data/line_source.hpp"
 
+#include "data/fingerprint.hpp"
+
 #include <algorithm>
 #include <numeric>
 
@@ -86,6 +88,15 @@ void LineSource::eval_window(Split split, int64_t index, std::span<int32_t> inpu
   require<ValueError>(0 <= index && index < static_cast<int64_t>(windows.size()), "eval_window: window {} of {}", index,
                       windows.size());
   fill(windows[index], inputs, targets);
+}
+
+std::string LineSource::fingerprint() const {
+  return data::fingerprint(
+      static_cast<int64_t>(tokens_.size()),
+      [&](int64_t first, std::span<int32_t> tokens) {
+        std::copy_n(tokens_.begin() + first, tokens.size(), tokens.begin());
+      },
+      sizes_);
 }
 
 }  // namespace heed::data

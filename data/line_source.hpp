@@ -43,6 +43,8 @@ class LineSource final : public Source {
   int64_t num_eval_windows(Split split, int64_t seq_len) const override;
   void eval_window(Split split, int64_t index, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
 
+  std::string fingerprint() const override;
+
   const SplitSizes& sizes() const { return sizes_; }  // in lines
 
  private:

@@ -1,5 +1,7 @@
 #include "data/position_source.hpp"
 
+#include "data/fingerprint.hpp"
+
 #include <algorithm>
 
 #include "autograd/core/check.hpp"
@@ -64,6 +66,12 @@ void PositionSource::eval_window(Split split, int64_t index, std::span<int32_t> 
   std::vector<int32_t> tokens(std::min(seq_len + 1, size_of(split) - offset));
   parts_.tokens->read(begin_of(split) + offset, tokens);
   shift_padded_window(tokens, inputs, targets);
+}
+
+std::string PositionSource::fingerprint() const {
+  return data::fingerprint(
+      parts_.tokens->size(), [&](int64_t first, std::span<int32_t> tokens) { parts_.tokens->read(first, tokens); },
+      parts_.sizes);
 }
 
 }  // namespace heed::data

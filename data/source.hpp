@@ -37,6 +37,10 @@ class Source {
   // What turns text into this source's tokens and back; nullptr where tokens stand for no text.
   virtual const Tokenizer* tokenizer() const { return nullptr; }
 
+  // Tells whether a resumed run has the data of the run before (data/fingerprint.hpp); empty where the config says it
+  // all.
+  virtual std::string fingerprint() const { return {}; }
+
   // Row `row` of the global batch of update `step`. inputs and targets have seq_len >= 1 entries each.
   // Throws ShapeError if their sizes differ or are 0, ValueError if row < 0.
   virtual void train_window(uint64_t step, int64_t row, std::span<int32_t> inputs,

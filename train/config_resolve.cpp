@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <initializer_list>
 #include <optional>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -48,12 +50,27 @@ bool power_is_at_most(int64_t base, int64_t exponent, int64_t limit) {
   return power <= limit;
 }
 
-// Whether the command line chose otherwise than a file that has this key: the file's value then falls with the choice.
-bool is_overridden(const Config& config, const KeySpec& key) {
-  if (config.origin(key.path()).kind != OriginKind::file) return false;
-  return std::any_of(key.conditions.begin(), key.conditions.end(), [&](const KeySpec::Condition& condition) {
-    return config.origin(condition.key).kind == OriginKind::command_line;
-  });
+// Where the command line chose otherwise than the file, what the file says beside its own choice falls with it: such
+// keys become their defaults. A key that falls is a choice itself for others, hence the loop.
+void drop_overridden(Config& config) {
+  std::set<std::string> changed;
+  for (const KeySpec& key : schema()) {
+    if (config.origin(key.path()).kind == OriginKind::command_line) changed.insert(key.path());
+  }
+  for (bool again = true; again;) {
+    again = false;
+    for (const KeySpec& key : schema()) {
+      const bool beside = std::any_of(key.conditions.begin(), key.conditions.end(),
+                                      [&](const KeySpec::Condition& one) { return changed.contains(one.key); });
+      if (!(beside || changed.contains(key.replaced_by)) || key.has_effect(config) ||
+          config.origin(key.path()).kind != OriginKind::file)
+        continue;
+      key.reset(config);
+      config.given.erase(key.path());
+      changed.insert(key.path());
+      again = true;
+    }
+  }
 }
 
 void check_presence(const Config& config) {
@@ -62,7 +79,7 @@ void check_presence(const Config& config) {
     const char* partner = key.conditions.empty() ? "" : key.conditions.front().key.c_str();
     require_rule(!key.is_required || is_given || !key.has_effect(config), config, {partner},
                  "key {} is missing, it must be {}", key.path(), key.allowed);
-    require_rule(!is_given || key.has_effect(config) || is_overridden(config, key), config, {key.path().c_str()},
+    require_rule(!is_given || key.has_effect(config), config, {key.path().c_str()},
                  "key {} has no effect here, it is only for {}: remove it", key.path(), key.condition());
   }
 }
@@ -174,6 +191,7 @@ void check_batch(const Config& config) {
 }  // namespace
 
 void resolve_config(Config& config) {
+  drop_overridden(config);
   check_presence(config);
   fill_in(config);
   check_model(config);

@@ -36,6 +36,7 @@ class Table {
       config.*section.*member = result.value_or(config.*section.*member);
       return result.has_value();
     };
+    key.reset = [section = section_, member](Config& config) { config.*section.*member = Struct{}.*member; };
     key.get = [section = section_, member, write = format.write](const Config& config) {
       return write(config.*section.*member);
     };
@@ -97,9 +98,11 @@ void add_text_keys(Table<DataConfig>& source) {
            "cut by place in the text, or each line a sequence of its own")
       .only_with("data.source", {"text"});
   source.add("val_fraction", &DataConfig::val_fraction, number(0, 0.99), "share of the text for validation")
-      .only_with("data.source", {"text"});
+      .only_with("data.source", {"text"})
+      .unless("data.val_lines");
   source.add("test_fraction", &DataConfig::test_fraction, number(0, 0.99), "share of the text for the test")
-      .only_with("data.source", {"text"});
+      .only_with("data.source", {"text"})
+      .unless("data.test_lines");
   source
       .add("val_lines", &DataConfig::val_lines, integer(0, 1'000'000'000),
            "lines for validation instead of a share; 0: by val_fraction")
@@ -170,7 +173,7 @@ void add_optim_keys(std::vector<KeySpec>& keys) {
       .only_with("optim.optimizer", {"adamw"});
   optim.add("beta2", &OptimConfig::beta2, number(0, 0.999999), "decay of the running mean of its square")
       .only_with("optim.optimizer", {"adamw"});
-  optim.add("eps", &OptimConfig::eps, number(1e-30, 1), "added to the root of that mean")
+  optim.add("eps", &OptimConfig::eps, number(1e-20, 1), "added to the root of that mean")
       .only_with("optim.optimizer", {"adamw"});
   optim.add("clip_norm", &OptimConfig::clip_norm, number(0, 1e6),
             "largest norm of all gradients together; 0: no limit");
@@ -283,12 +286,21 @@ KeySpec& KeySpec::only_with(std::string other, std::vector<std::string> values) 
   return *this;
 }
 
+KeySpec& KeySpec::unless(std::string other) {
+  replaced_by = std::move(other);
+  return *this;
+}
+
 bool KeySpec::has_effect(const Config& config) const {
-  const auto holds = [&](const Condition& condition) {
-    const auto is_partner = [&](const KeySpec& key) { return key.path() == condition.key; };
-    const std::string value = std::find_if(schema().begin(), schema().end(), is_partner)->get(config);
-    return std::find(condition.values.begin(), condition.values.end(), value) != condition.values.end();
+  const auto value_of = [&](const std::string& path) {
+    const auto is_it = [&](const KeySpec& key) { return key.path() == path; };
+    return std::find_if(schema().begin(), schema().end(), is_it)->get(config);
   };
+  const auto holds = [&](const Condition& condition) {
+    return std::find(condition.values.begin(), condition.values.end(), value_of(condition.key)) !=
+           condition.values.end();
+  };
+  if (!replaced_by.empty() && value_of(replaced_by) != "0") return false;
   return conditions.empty() || std::any_of(conditions.begin(), conditions.end(), holds);
 }
 
@@ -297,7 +309,7 @@ std::string KeySpec::condition() const {
   for (const Condition& one : conditions) {
     text += fmt::format("{}{} = {}", text.empty() ? "" : " or ", one.key, join_alternatives(one.values));
   }
-  return text;
+  return replaced_by.empty() ? text : fmt::format("{} with {} = 0", text, replaced_by);
 }
 
 const std::vector<KeySpec>& schema() {

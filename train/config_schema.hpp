@@ -20,6 +20,7 @@ struct KeySpec {
   bool is_text = false;                                  // a string in TOML
   std::function<bool(Config&, const ConfigValue&)> set;  // false: of another type, or not allowed
   std::function<std::string(const Config&)> get;         // as TOML
+  std::function<void(Config&)> reset;                    // to the default
 
   bool is_required = false;  // whenever it has an effect
   std::string default_text;  // in words, for a default that depends on other values
@@ -29,6 +30,7 @@ struct KeySpec {
     std::vector<std::string> values;
   };
   std::vector<Condition> conditions;
+  std::string replaced_by;  // "table.key" of a number that, where it is not 0, takes this key's effect
 
   bool may_change = false;  // a resumed run may have another value
 
@@ -36,6 +38,7 @@ struct KeySpec {
   KeySpec& required();
   KeySpec& default_is(std::string text);
   // Called twice: one of both is enough.
+  KeySpec& unless(std::string other);
   KeySpec& only_with(std::string other, std::vector<std::string> values);
 
   std::string path() const { return table + "." + name; }

@@ -36,7 +36,7 @@ Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data
                     data::Split split, int64_t rows_per_batch, int64_t max_batches) {
   const NoGradGuard no_grad;
   const int64_t windows = loader.num_eval_windows(split);
-  const int64_t wanted = max_batches == 0 ? windows : std::min(windows, max_batches * rows_per_batch);
+  const int64_t wanted = max_batches == 0 ? windows : std::min(windows, max_batches * loader.batch_size());
   double loss_sum = 0;
   std::optional<double> source_sum = 0.0;
   Evaluation result{.whole_split = wanted == windows};

@@ -80,6 +80,8 @@ void generate(const LoadedModel& loaded, std::vector<int32_t> tokens, const Gene
 
 void run_generate(const GenerateOptions& options) {
   check(options.sampler);
+  require<ConfigError>(options.num_tokens >= 0, "--tokens is {}, it must not be negative", options.num_tokens);
+  require<ConfigError>(options.num_samples >= 1, "--num-samples is {}, it must be at least 1", options.num_samples);
   const LoadedModel loaded = load_model(load_checkpoint(options.checkpoint));
   const std::vector<int32_t> prompt = prompt_tokens(loaded, options);
   const auto write = [](const std::string& bytes) {

@@ -11,6 +11,7 @@
 #include "autograd/cpu/parallel.hpp"
 #include "train/bench.hpp"
 #include "train/config.hpp"
+#include "train/data_command.hpp"
 #include "train/eval_command.hpp"
 #include "train/generate.hpp"
 #include "train/gradcheck_command.hpp"
@@ -29,6 +30,7 @@ struct Arguments {
   bool resume = false;
   std::string checkpoint;
   train::GenerateOptions generate;
+  data::PrepareConfig prepare;
 };
 
 void print_info() {
@@ -92,6 +94,32 @@ void add_generate(CLI::App& app, Arguments& arguments, const RunCommand& run) {
   });
 }
 
+void add_data(CLI::App& app, Arguments& arguments, const RunCommand& run) {
+  CLI::App* data = app.add_subcommand("data", "make token files from texts, and look into them");
+  data->require_subcommand(1);
+  data::PrepareConfig& p = arguments.prepare;
+  const std::map<std::string, data::TokenizerKind> kinds{
+      {"char", data::TokenizerKind::character}, {"byte", data::TokenizerKind::byte}, {"bpe", data::TokenizerKind::bpe}};
+  CLI::App* prepare = data->add_subcommand("prepare", "text to tokens, for data.source = \"tokens\"");
+  prepare->add_option("text", p.text_path, "UTF-8 text; any bytes for byte and bpe")->required();
+  prepare->add_option("output", p.output_path, "HDF5 file, which must not be there yet")->required();
+  prepare->add_option("--tokenizer", p.tokenizer, "char, byte or bpe")->transform(CLI::CheckedTransformer(kinds));
+  prepare->add_option("--vocab-size", p.vocab_size, "of bpe");
+  prepare->add_option("--val-fraction", p.val_fraction, "share for validation")->capture_default_str();
+  prepare->add_option("--test-fraction", p.test_fraction, "share for the test")->capture_default_str();
+  run(prepare, [&p] {
+    p.written_by = std::string("heed ") + kVersion;
+    train::run_data_prepare(p);
+    return 0;
+  });
+  CLI::App* info = data->add_subcommand("info", "what a token file holds; every token is checked");
+  info->add_option("file", p.output_path, "a token file")->required();
+  run(info, [&p] {
+    train::run_data_info(p.output_path);
+    return 0;
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -100,6 +128,7 @@ int main(int argc, char** argv) {
   CLI::App app("heed trains small causal language models from a config file.", "heed");
   app.set_version_flag("--version", std::string("heed ") + kVersion);
   app.require_subcommand(1);
+  app.footer("./heed test builds and runs the tests. Every command explains itself: heed train --help");
   Arguments arguments;
   int code = 0;
   const auto run = [&](CLI::App* command, std::function<int()> action) {
@@ -115,6 +144,7 @@ int main(int argc, char** argv) {
   });
 
   add_generate(app, arguments, run);
+  add_data(app, arguments, run);
 
   CLI::App* eval = app.add_subcommand("eval", "loss of a checkpoint on the whole of its splits");
   eval->add_option("checkpoint", arguments.checkpoint, "a .h5 file of a run")->required();
@@ -160,7 +190,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    fmt::print(stderr, "heed: {} (heed --help)\n", error.what());
+    return 2;
   }
   return code;
 }

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "autograd/core/check.hpp"
+#include "train/durable_file.hpp"
 
 namespace heed::train {
 namespace {
@@ -29,11 +30,17 @@ std::string move_aside(const fs::path& path) {
 }
 
 void write_file(const fs::path& path, const std::string& text) {
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) fail(path, std::strerror(errno));
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = std::fclose(file) == 0;
-  if (!written || !closed) fail(path, std::strerror(errno));
+  try {
+    write_file_durably(path, text);
+  } catch (const CheckpointError& error) {
+    fail(path, error.what());
+  }
+}
+
+// Without an empty last part, which "runs/x/" has, so that a name can be put behind it.
+fs::path plain_path(const std::string& text) {
+  const fs::path path = fs::absolute(text).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
 }
 
 std::string json_number(std::optional<double> value) {
@@ -58,7 +65,7 @@ std::string rows_until(const fs::path& path, int64_t step) {
 }  // namespace
 
 RunFolder::RunFolder(const Config& config, std::optional<int64_t> resumed_step) : path_(config.train.run_dir) {
-  const fs::path folder(path_);
+  const fs::path folder = plain_path(path_);
   std::string metrics = kHeader;
   try {
     if (resumed_step) {
@@ -81,15 +88,19 @@ RunFolder::~RunFolder() {
 }
 
 void RunFolder::write(const MetricsRow& row) {
-  fmt::print(metrics_, "{},{},{:.9g},{},{:.9g},{:.9g},{:.9g},{:.9g}\n", row.step, row.tokens, row.train_loss,
-             row.val_loss ? fmt::format("{:.9g}", *row.val_loss) : "", row.learning_rate, row.grad_norm,
-             row.tokens_per_s, row.seconds);
+  const std::string text = fmt::format("{},{},{:.9g},{},{:.9g},{:.9g},{:.9g},{:.9g}\n", row.step, row.tokens,
+                                       row.train_loss, row.val_loss ? fmt::format("{:.9g}", *row.val_loss) : "",
+                                       row.learning_rate, row.grad_norm, row.tokens_per_s, row.seconds);
+  if (std::fwrite(text.data(), 1, text.size(), metrics_) != text.size()) fail_to_record();
 }
 
 void RunFolder::flush() {
-  if (std::fflush(metrics_) != 0 || std::ferror(metrics_) != 0) {
-    fail(fs::path(path_) / "metrics.csv", std::strerror(errno));
-  }
+  if (std::fflush(metrics_) != 0 || std::ferror(metrics_) != 0) fail_to_record();
+}
+
+void RunFolder::fail_to_record() const {
+  throw CheckpointError(fmt::format("cannot write {}: {}; the run goes on from its last checkpoint with --resume",
+                                    (plain_path(path_) / "metrics.csv").string(), std::strerror(errno)));
 }
 
 void RunFolder::write(const Summary& s) const {

@@ -38,11 +38,14 @@ class RunFolder {
   const std::string& path() const { return path_; }
   // Where an earlier run went, empty if there was none.
   const std::string& moved_to() const { return moved_to_; }
+  // Throw CheckpointError where the row cannot be written: a full disk in the middle of a run.
   void write(const MetricsRow& row);
   void flush();
   void write(const Summary& summary) const;
 
  private:
+  [[noreturn]] void fail_to_record() const;
+
   std::string path_, moved_to_;
   std::FILE* metrics_ = nullptr;
 };

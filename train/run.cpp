@@ -32,9 +32,15 @@ class Run {
       for (const std::string& notice : loaded.notices) reporter_.line("notice        " + notice);
       state_ = restore(trainer_, loaded.content);
       resumed_step = trainer_.step();
+      wall_seconds_before_ = state_.wall_seconds;
+      require<ConfigError>(*resumed_step <= last_step_,
+                           "resume: the checkpoint has {} updates already, {} = {} is less", *resumed_step,
+                           config.train.stop_after == 0 ? "train.steps" : "train.stop_after", last_step_);
+      // Whether the disk takes files shows before any of the run is touched.
+      checkpoints_.prepare();
     }
     folder_ = std::make_unique<RunFolder>(config, resumed_step);
-    checkpoints_.prepare();
+    if (!options.resume) checkpoints_.prepare();
     if (!folder_->moved_to().empty()) reporter_.line("an earlier run was moved to " + folder_->moved_to());
     reporter_.start(folder_->path());
     if (resumed_step) reporter_.line(fmt::format("resumed       after update {}", *resumed_step));
@@ -66,11 +72,13 @@ class Run {
       reporter_.line(measured_memory(memory_report(Device::cpu)));
       measured_ = true;
     }
-    train_loss_ = update.loss;
+    state_.train_loss = update.loss;
     reporter_.update(update, rate());
     const bool last = update.step == config_.train.steps;
     const bool evaluates = last || update.step % config_.train.eval_interval == 0;
-    if (evaluates) evaluate(last ? 0 : config_.train.eval_batches);
+    // Always the same windows, so that the best is the best of equals; finish() takes the whole split.
+    if (evaluates) evaluate();
+    state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
     folder_->write(MetricsRow{.step = update.step,
                               .tokens = state_.tokens,
                               .train_loss = update.loss,
@@ -78,13 +86,13 @@ class Run {
                               .learning_rate = update.learning_rate,
                               .grad_norm = update.grad_norm,
                               .tokens_per_s = rate(),
-                              .seconds = seconds_since(begin_)});
+                              .seconds = state_.wall_seconds});
     if (evaluates || update.step % config_.train.log_interval == 0) folder_->flush();
     if (config_.train.save_interval > 0 && update.step % config_.train.save_interval == 0) save();
   }
 
-  void evaluate(int64_t batches) {
-    validation_ = trainer_.evaluate(data::Split::validation, batches);
+  void evaluate() {
+    validation_ = trainer_.evaluate(data::Split::validation, config_.train.eval_batches);
     reporter_.evaluation(trainer_.step(), *validation_);
     // A NaN is not below anything, so it never becomes the best.
     if (validation_->loss < state_.best_val_loss.value_or(std::numeric_limits<double>::infinity())) {
@@ -94,6 +102,7 @@ class Run {
   }
 
   void save() {
+    state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
     folder_->flush();
     checkpoints_.save_last(snapshot(trainer_, state_));
     saved_step_ = trainer_.step();
@@ -101,7 +110,7 @@ class Run {
 
   Summary summary() const {
     Summary s{.steps = trainer_.step(), .parameters = trainer_.model().parameters().parameters()};
-    s.train_loss = train_loss_;
+    s.train_loss = state_.train_loss;
     if (validation_) {
       s.val_loss = validation_->loss;
       s.excess = validation_->excess;
@@ -110,7 +119,7 @@ class Run {
     const auto entropies = trainer_.source().entropies(config_.model.seq_len);
     if (!entropies.empty()) s.entropy = entropies.back().nats;
     s.tokens_per_s = rate();
-    s.seconds = seconds_since(begin_);
+    s.seconds = wall_seconds_before_ + seconds_since(begin_);
     s.peak_memory_bytes = memory_report(Device::cpu).total.peak_bytes;
     return s;
   }
@@ -123,7 +132,7 @@ class Run {
     }
     Summary s = summary();
     if (trainer_.has_windows(data::Split::test)) s.test_loss = trainer_.evaluate(data::Split::test, 0).loss;
-    s.seconds = seconds_since(begin_);
+    s.seconds = wall_seconds_before_ + seconds_since(begin_);
     folder_->write(s);
     reporter_.end(s, folder_->path());
     return s;
@@ -136,7 +145,7 @@ class Run {
   std::unique_ptr<RunFolder> folder_;
   int64_t last_step_;
   RunState state_;
-  std::optional<double> train_loss_;
+  double wall_seconds_before_ = 0;  // of the processes before this one
   std::optional<Evaluation> validation_;
   std::optional<int64_t> saved_step_;
   bool measured_ = false;

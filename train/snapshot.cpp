@@ -67,6 +67,9 @@ CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
   content.integers["optimizer_steps"] = trainer.optimizer().steps();
   content.integers["tokens"] = state.tokens;
   content.reals["seconds"] = state.seconds;
+  content.reals["wall_seconds"] = state.wall_seconds;
+  content.texts["data"] = trainer.source().fingerprint();
+  if (state.train_loss) content.reals["train_loss"] = *state.train_loss;
   if (state.best_val_loss) content.reals["best_val_loss"] = *state.best_val_loss;
   content.texts["config"] = config_to_toml(trainer.config());
   if (trainer.source().tokenizer() != nullptr) content.texts["tokenizer"] = serialized_tokenizer(trainer.source());
@@ -81,6 +84,10 @@ RunState restore(Trainer& trainer, const CheckpointContent& content) {
                      "resume: {}: the tokenizer made from the data is not the checkpoint's, so the data has changed; "
                      "put the old data back or start a new run",
                      content.file);
+  require<DataError>(
+      trainer.source().fingerprint() == content.text("data"),
+      "resume: {}: the data is not that of the run: {} then, {} now; put the old data back or start a new run",
+      content.file, content.text("data"), trainer.source().fingerprint());
   const nn::ParameterStore& store = trainer.model().parameters();
   // All is looked up before anything is changed.
   for (const Entry& entry : store.entries()) content.tensor(parameter_name(entry), store.dtype(), entry.shape);
@@ -93,6 +100,8 @@ RunState restore(Trainer& trainer, const CheckpointContent& content) {
   });
   trainer.resume_at(content.integer(kStepName), content.integer("optimizer_steps"));
   RunState state{.tokens = content.integer("tokens"), .seconds = content.real("seconds")};
+  state.wall_seconds = content.real("wall_seconds");
+  if (content.reals.contains("train_loss")) state.train_loss = content.real("train_loss");
   if (content.reals.contains("best_val_loss")) state.best_val_loss = content.real("best_val_loss");
   return state;
 }

@@ -2,9 +2,10 @@
 //
 //   parameters/<name>                      weights, by name and shape: the layout in memory is not stored
 //   optimizer/<moment>/<name>              what the optimizer remembers of each parameter
-//   step, optimizer_steps, tokens, seconds, best_val_loss
+//   step, optimizer_steps, tokens, seconds, wall_seconds, train_loss, best_val_loss
 //   config                                 the resolved config as TOML
 //   tokenizer                              serialized, where the source has one
+//   data                                   the source's fingerprint
 // Random numbers and the place in the data are functions of the seeds, which are in the config, and of step.
 #pragma once
 
@@ -19,8 +20,10 @@ namespace heed::train {
 
 // What a run carries from update to update besides the trainer.
 struct RunState {
-  int64_t tokens = 0;  // targets seen
-  double seconds = 0;  // spent in updates
+  int64_t tokens = 0;       // targets seen
+  double seconds = 0;       // spent in updates
+  double wall_seconds = 0;  // since the start, evaluations and files included
+  std::optional<double> train_loss = {};
   std::optional<double> best_val_loss = {};
 };
 

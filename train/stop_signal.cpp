@@ -7,7 +7,13 @@ namespace {
 
 volatile std::sig_atomic_t received_signal = 0;
 
-void note(int signal) { received_signal = signal; }
+void note(int number) {
+  if (received_signal != 0 && number != SIGUSR1) {
+    std::signal(number, SIG_DFL);
+    std::raise(number);  // takes effect when the handler returns
+  }
+  received_signal = number;
+}
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
 
@@ -19,8 +25,7 @@ StopSignal::StopSignal() {
     struct sigaction action {};
     action.sa_handler = note;
     sigemptyset(&action.sa_mask);
-    // After the first one the default stands again, which ends the process.
-    action.sa_flags = SA_RESTART | (signal == SIGUSR1 ? 0 : static_cast<int>(SA_RESETHAND));
+    action.sa_flags = SA_RESTART;
     sigaction(signal, &action, nullptr);
   }
 }

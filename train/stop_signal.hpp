@@ -3,8 +3,7 @@
 
 namespace heed::train {
 
-// While it lives, the first of these signals is only noted; a second SIGINT or SIGTERM ends the process at once, as it
-// would without.
+// While it lives, the first of these signals is only noted; a SIGINT or SIGTERM after it ends the process at once.
 class StopSignal {
  public:
   StopSignal();

@@ -52,6 +52,7 @@ class AnomalyGuard {
 
 std::unique_ptr<data::Source> make_source(const Config& config) {
   const DataConfig& c = config.data;
+  // 0 lines stand for "by the fraction".
   const auto lines = [](int64_t count) { return count == 0 ? std::nullopt : std::optional(count); };
   switch (c.source) {
     case DataSource::ngram:

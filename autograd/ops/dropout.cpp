@@ -1,6 +1,7 @@
 #include "autograd/ops/dropout.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "autograd/core/dispatch.hpp"
 #include "autograd/ops/elementwise.hpp"
@@ -12,7 +13,12 @@ namespace {
 void check(const char* operation, const Tensor& x, double p, int64_t first_row) {
   require<DTypeError>(is_floating(x.dtype()), "{}: x is {}, it must be f32 or f64", operation, x.dtype());
   require<ValueError>(p >= 0 && p <= 1, "{}: p is {}, it must be between 0 and 1 (model.dropout)", operation, p);
-  require<ValueError>(first_row >= 0, "{}: first_row is {}, it must not be negative", operation, first_row);
+  const int64_t rows = x.rank() == 0 ? 1 : x.shape().rows();
+  require<ValueError>(first_row >= 0 && first_row <= std::numeric_limits<int64_t>::max() - rows,
+                      "{}: first_row is {}, it must not be negative, nor so large that rows cannot be counted",
+                      operation, first_row);
+  // Every element has a random number of its own, so their number must fit as well.
+  checked_multiply(first_row + rows, round_up(x.shape().columns(), 4));
 }
 
 // dx = dropout(dy) with the mask of the forward.

@@ -51,8 +51,14 @@ void differentiate_row(const LayerNormBackward& p, int64_t row, T* dweight, T* d
   const T rstd = p.rstd.as<T>()[row];
   const auto vmean = hn::Set(d, p.mean.as<T>()[row]), vrstd = hn::Set(d, rstd);
   auto sum_g = hn::Zero(d), sum_gx = hn::Zero(d);
-  for_each_vector(d, columns, [&](int64_t, auto load, auto store) HWY_ATTR {
-    const auto gradient = load(dy), normalized = hn::Mul(hn::Sub(load(x), vmean), vrstd);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for_each_vector(d, columns, [&](int64_t i, auto load, auto store) HWY_ATTR {
+    const auto gradient = load(dy);
+    auto normalized = hn::Mul(hn::Sub(load(x), vmean), vrstd);
+    // A lane behind the row holds (0 - mean) * rstd, which may be Inf, and 0 * Inf would enter the sum.
+    if (i + lanes > columns) {
+      normalized = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(columns - i)), normalized);
+    }
     const auto g = hn::Mul(gradient, load(weight));
     sum_g = hn::Add(sum_g, g);
     sum_gx = hn::MulAdd(g, normalized, sum_gx);
@@ -61,7 +67,6 @@ void differentiate_row(const LayerNormBackward& p, int64_t row, T* dweight, T* d
   });
   if (!p.dx) return;
   T* dx = p.dx.ref.as<T>() + row * columns;
-  // A tail vector holds zeros of x, not of x - mean, but its weight and dy are zero, so the sums are right.
   const auto mean_g = hn::Div(hn::SumOfLanes(d, sum_g), hn::Set(d, static_cast<T>(columns)));
   const auto mean_gx = hn::Div(hn::SumOfLanes(d, sum_gx), hn::Set(d, static_cast<T>(columns)));
   for_each_vector(d, columns, [&](int64_t, auto load, auto store) HWY_ATTR {

@@ -305,5 +305,18 @@ TEST(Tape, AnErrorInsideBackwardLeavesAUsableState) {
   EXPECT_EQ(x.grad().values(), (Values{4, 4}));
 }
 
+// The gradient of a leaf is begun and the backward throws before it is written.
+TEST(Tape, AnUnfinishedGradientIsNotLeftBehind) {
+  const Tensor x = full({3}, DType::f32, 1.0).set_requires_grad(true);
+  Output output({3}, DType::f32, Device::cpu);
+  fill_zero(output.ref());
+  const Tensor y = record("broken", std::move(output), {x}, [](const Tensor&, Gradients& gradients) {
+    gradients.sink(0);
+    throw ValueError("broken on purpose");
+  });
+  EXPECT_THROW(backward(y, full({3}, DType::f32, 1.0)), ValueError);
+  EXPECT_FALSE(x.grad());
+}
+
 }  // namespace
 }  // namespace heed::test

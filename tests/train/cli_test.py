@@ -94,8 +94,7 @@ class Commands(CommandLine):
     def test_usage_errors(self):
         for arguments in ([], ["tarin", "x.toml"], ["train"], ["train", "--no-such-flag", "x.toml"]):
             result = self.run_heed(*arguments)
-            self.assertEqual(result.returncode, 2, arguments)
-            self.assertTrue(result.stderr, arguments)
+            self.assert_error(result, 2)
 
     def test_divergence_is_named(self):
         result = self.run_heed("train", self.config, "learning_rate=1e30", "warmup_steps=0", "clip_norm=0", "steps=50")
@@ -214,6 +213,26 @@ class Text(CommandLine):
             self.assertFalse((self.folder / "runs").exists())
         (self.folder / "abcd.txt").write_bytes(b"ab\x92cd" * 100)
         self.assert_error(self.run_heed("train", self.config), 3, "2")
+
+    def test_resume_refuses_other_data(self):
+        for split in ("position", "lines"):
+            (self.folder / "abcd.txt").write_text("abcd\n" * 500)
+            self.train("stop_after=2", "tokenizer=byte", f"split={split}", f"run_dir={split}")
+            (self.folder / "abcd.txt").write_text("abcd\n" * 501)
+            result = self.run_heed("train", self.config, "tokenizer=byte", f"split={split}", f"run_dir={split}", "--resume")
+            self.assert_error(result, 3, "data is not that of the run", "2500", "2505") if split == "position" else \
+                self.assert_error(result, 3, "data is not that of the run")
+
+    def test_a_second_signal_ends_at_once(self):
+        process = subprocess.Popen([HEED, "train", self.config, "steps=100000", "eval_interval=100000"], cwd=self.folder,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.wait_for_first_step(process)
+        process.send_signal(signal.SIGSTOP)  # both are there before the next update ends
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGCONT)
+        process.communicate(timeout=60)
+        self.assertIn(process.returncode, (-signal.SIGINT, -signal.SIGTERM))
 
     def test_a_signal_saves_and_ends(self):
         self.train("run_dir=runs/whole", "steps=1000")

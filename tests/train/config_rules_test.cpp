@@ -52,7 +52,8 @@ TEST(ConfigRulesTest, TheBatchIsSplitWithoutRest) {
 }
 
 TEST(ConfigRulesTest, TheSourceIsRequired) {
-  expect_contains(config_error(""), {"tiny.toml: ", "key data.source is missing", "\"ngram\", \"skip\", \"text\" or \"tokens\""});
+  expect_contains(config_error(""),
+                  {"tiny.toml: ", "key data.source is missing", "\"ngram\", \"skip\", \"text\" or \"tokens\""});
   expect_contains(config_error("[data]\nsource = \"skip\""), {"tiny.toml:2:1: ", "key data.offsets is missing"});
   EXPECT_NO_THROW(parse_config("", "a.toml", {"source=ngram"}));
 }
@@ -148,6 +149,24 @@ TEST(ConfigRulesTest, BatchesOfAbsurdSize) {
 // A change of either key can mend a rule that two keys break; the one on the command line is named.
 TEST(ConfigRulesTest, TheCommandLineIsNamedBeforeTheFile) {
   expect_contains(config_error(file_with("model", "num_heads = 8"), {"d_model=100"}), {"argument \"d_model=100\": "});
+}
+
+// What the file says beside its own choice falls with the choice, also through a second key, and nothing of it is left.
+TEST(ConfigRulesTest, AnOverriddenChoiceLeavesAConfigThatReadsBack) {
+  const std::string lines =
+      "[data]\nsource = \"text\"\npath = \"a.txt\"\ntokenizer = \"bpe\"\nvocab_size = 300\nsplit = \"lines\"\n"
+      "val_lines = 10\ntest_lines = 5\n";
+  for (const std::vector<std::string>& overrides :
+       std::vector<std::vector<std::string>>{{"source=ngram"},
+                                             {"source=tokens"},
+                                             {"split=position"},
+                                             {"tokenizer=char"},
+                                             {"source=skip", "offsets=[1]"}}) {
+    const Config config = parse_config(lines, "a.toml", overrides);
+    EXPECT_NO_THROW(parse_config(config_to_toml(config), "b.toml")) << config_to_toml(config);
+  }
+  EXPECT_EQ(parse_config(lines, "a.toml", {"split=position"}).data.val_lines, 0);
+  expect_contains(config_error(lines, {"val_fraction=0.2"}), {"val_fraction", "val_lines"});
 }
 
 }  // namespace

@@ -107,6 +107,20 @@ TEST_F(Resume, NamesEveryKeyThatDiffers) {
   EXPECT_NO_THROW(run_training(config("a", {"eval_batches=1", "log_interval=3", "stop_after=3"}), {.resume = true}));
 }
 
+TEST_F(Resume, RefusesToEndBeforeTheCheckpoint) {
+  run_training(config("a", {"stop_after=4"}));
+  const std::string before = read_file(last("a"));
+  expect_refused(config("a", {"stop_after=3"}), {"has 4 updates already", "train.stop_after = 3"});
+  EXPECT_EQ(read_file(last("a")), before);
+}
+
+TEST_F(Resume, SecondsAndLossGoOn) {
+  const Summary first = run_training(config("a", {"stop_after=4"}));
+  const Summary again = run_training(config("a", {"stop_after=4"}), {.resume = true});
+  EXPECT_EQ(again.train_loss, first.train_loss);
+  EXPECT_GE(again.seconds, first.seconds);
+}
+
 TEST_F(Resume, NeverStartsAgainInSilence) {
   EXPECT_THROW(run_training(config("nothing"), {.resume = true}), CheckpointError);
   run_training(config("a", {"stop_after=2", "keep_checkpoints=0"}));

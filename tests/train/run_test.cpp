@@ -96,6 +96,13 @@ TEST_F(Run, AnEarlierRunIsMovedAside) {
   EXPECT_TRUE(fs::exists(folder_.path() / "a" / "summary.json"));
 }
 
+TEST_F(Run, ASlashBehindTheFolderChangesNothing) {
+  run_training(config("a/"));
+  run_training(config("a/"));
+  EXPECT_TRUE(fs::exists(folder_.path() / "a.1" / "summary.json"));
+  EXPECT_TRUE(fs::exists(folder_.path() / "a" / "summary.json"));
+}
+
 TEST_F(Run, AFolderThatCannotBeMadeStopsBeforeTheFirstUpdate) {
   std::ofstream(folder_.path() / "file") << "not a folder";
   try {

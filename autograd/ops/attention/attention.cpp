@@ -1,6 +1,7 @@
 #include "autograd/ops/attention/attention.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "autograd/core/dispatch.hpp"
 #include "autograd/tape.hpp"
@@ -37,7 +38,9 @@ void check_lengths(const char* op, const AttentionOptions& options, const Attent
 void check_dropout(const char* op, const AttentionOptions& options, const AttentionProblem& problem) {
   require<ValueError>(options.dropout >= 0 && options.dropout <= 1,
                       "{}: dropout is {}, it must be 0 to 1 (model.attention_dropout)", op, options.dropout);
-  require<ValueError>(options.first_row >= 0, "{}: first_row is {}, it must not be negative", op, options.first_row);
+  require<ValueError>(
+      options.first_row >= 0 && options.first_row <= std::numeric_limits<int64_t>::max() - problem.batch,
+      "{}: first_row is {}, it must not be negative, nor so large that rows cannot be counted", op, options.first_row);
   if (options.dropout == 0) return;
   // Every weight has a random number of its own, so their number must fit as well.
   const int64_t rows = checked_multiply(options.first_row + problem.batch, problem.heads);

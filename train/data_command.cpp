@@ -1,0 +1,33 @@
+#include "train/data_command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace heed::train {
+namespace {
+
+// One line on a terminal, nothing elsewhere.
+data::Progress bar() {
+  if (isatty(STDERR_FILENO) == 0) return {};
+  return [last = -1](const char* phase, int64_t done, int64_t total) mutable {
+    const int percent =
+        total > 0 ? static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(total)) : 0;
+    if (percent == last) return;
+    last = percent;
+    fmt::print(stderr, "\r\033[K{} {} %{}", phase, percent, done == total ? "\r\033[K" : "");
+    std::fflush(stderr);
+  };
+}
+
+}  // namespace
+
+void run_data_prepare(const data::PrepareConfig& config) {
+  data::prepare_token_file(config, bar());
+  fmt::print("{}", data::describe_token_file(config.output_path));
+}
+
+void run_data_info(const std::string& path) { fmt::print("{}", data::describe_token_file(path, bar())); }
+
+}  // namespace heed::train
