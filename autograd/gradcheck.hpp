@@ -3,8 +3,8 @@
 // fn's result y is contracted with random weights w, L = sum of w * y (a plain sum would hide errors that cancel), and
 // dL/dx from backward() is compared with the five-point stencil
 //   (L(x-2h) - 8 L(x-h) + 8 L(x+h) - L(x+2h)) / 12h,  h = 1e-3 by default: error O(h^4).
-// Error of an element: |a - n| / max(|a|, |n|, 1e-4 max|g|), g the tensor's gradient; it passes up to 1e-6, or where
-// |a - n| is below what rounding of L alone makes of it.
+// Error of an element: |a - n| / max(|a|, |n|, 1e-4 max|g|, r / 1e-6), g the tensor's gradient, r what rounding of L
+// alone makes of the difference; it passes up to 1e-6.
 #pragma once
 
 #include <functional>
