@@ -15,28 +15,46 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Median seconds of one call, over enough calls to trust it.
+// What timed() returns, its seconds, in rising order: enough calls to trust the middle one.
 template <class F>
-double median_seconds(F&& call) {
+std::vector<double> repeat(F&& timed) {
   constexpr double kBudget = 0.2;
   constexpr size_t kLeast = 5, kMost = 1000;
-  call();
+  timed();
   std::vector<double> seconds;
   for (double spent = 0; seconds.size() < kLeast || (spent < kBudget && seconds.size() < kMost);) {
-    const auto begin = Clock::now();
-    call();
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    seconds.push_back(timed());
     spent += seconds.back();
   }
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<int64_t>(seconds.size() / 2), seconds.end());
-  return seconds[seconds.size() / 2];
+  std::sort(seconds.begin(), seconds.end());
+  return seconds;
+}
+
+template <class F>
+double seconds_of(F&& call) {
+  const auto begin = Clock::now();
+  call();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double median(const std::vector<double>& sorted) { return sorted[sorted.size() / 2]; }
+
+template <class F>
+double median_seconds(F&& call) {
+  return median(repeat([&] { return seconds_of(call); }));
+}
+
+// For ceilings: the best that was seen.
+template <class F>
+double best_seconds(F&& call) {
+  return repeat([&] { return seconds_of(call); }).front();
 }
 
 // Bytes read and written per second by a copy far larger than the caches.
 double copy_bandwidth() {
   constexpr int64_t kBytes = 256 << 20;
   const Tensor from = zeros({kBytes / 4}, DType::f32), to = zeros({kBytes / 4}, DType::f32);
-  return 2.0 * kBytes / median_seconds([&] {
+  return 2.0 * kBytes / best_seconds([&] {
            cpu::parallel_for(kBytes, 1 << 20, [&](int64_t begin, int64_t end) {
              std::memcpy(static_cast<char*>(to.ref().data) + begin, static_cast<char*>(from.ref().data) + begin,
                          static_cast<size_t>(end - begin));
@@ -54,7 +72,7 @@ double gemm_rate(int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpo
                                  .c = c.data<float>(),
                                  .transpose_a = transpose_a,
                                  .transpose_b = transpose_b};
-  return 2.0 * static_cast<double>(m * n * k) / median_seconds([&] { cpu::gemm(context(Device::cpu), product); });
+  return 2.0 * static_cast<double>(m * n * k) / best_seconds([&] { cpu::gemm(context(Device::cpu), product); });
 }
 
 // The best of the products that a block of this model makes.
@@ -94,9 +112,13 @@ void bench_operation(const OpCase& op, const Ceilings& ceilings) {
     const Tensor y = sample.run(inputs);
     if (!y.requires_grad()) continue;
     const Tensor dy = full(y.shape(), y.dtype(), 1.0);
-    const double both = median_seconds([&] { backward(sample.run(inputs), dy); });
+    // The forward before each backward is not timed.
+    const double backwards = median(repeat([&] {
+      const Tensor result = sample.run(inputs);
+      return seconds_of([&] { backward(result, dy); });
+    }));
     // A backward does about twice the work of its forward.
-    print_row(label + " backward", std::max(both - forward, 1e-9), sample, 2, ceilings);
+    print_row(label + " backward", backwards, sample, 2, ceilings);
   }
 }
 
