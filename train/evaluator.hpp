@@ -18,9 +18,8 @@ struct Evaluation {
   std::optional<double> excess = {};
 };
 
-// max_batches batches of train.batch_size windows, 0: the whole split; each window once, and rows_per_batch at a time,
-// which changes rounding only.
-// Runs without dropout and keeps no graph, and draws no random number of training.
+// max_batches batches of train.batch_size windows, 0: the whole split; each window once, and at least rows_per_batch at
+// a time, which changes rounding only. Runs without dropout and keeps no graph, and draws no random number of training.
 Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
                     data::Split split, int64_t rows_per_batch, int64_t max_batches);
 
