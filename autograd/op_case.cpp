@@ -54,6 +54,11 @@ SampleInput tokens(std::string name, const Shape& shape, int32_t limit) {
   return {.name = std::move(name), .shape = shape, .kind = SampleInput::Kind::tokens, .limit = limit};
 }
 
+SampleInput vector_parameter(SampleInput input) {
+  input.is_vector = true;
+  return input;
+}
+
 Tensor draw(const SampleInput& input, DType dtype, uint32_t seed) {
   const RandomStream stream{.seed = seed, .site = random_site(RandomDomain::test), .update = hash(input.name)};
   const int64_t count = input.shape.numel();
@@ -74,7 +79,7 @@ Tensor draw(const SampleInput& input, DType dtype, uint32_t seed) {
     }
     values[i] = static_cast<double>(static_cast<float>(values[i]));  // the same numbers in every precision
   }
-  return from_values(input.shape, dtype, values);
+  return from_values(input.shape, input.is_vector ? compute_dtype(dtype) : dtype, values);
 }
 
 }  // namespace heed

@@ -33,11 +33,13 @@ struct SampleInput {
   Kind kind = Kind::normal;
   double mean = 0, spread = 1;  // away_from_zero: |x| in [0.1, 0.1 + spread], for functions with a kink at 0
   int32_t limit = 0;            // tokens: 0 … limit - 1
+  bool is_vector = false;       // a vector of parameters: f32 where the other inputs are bf16
   bool wants_gradient() const { return kind != Kind::tokens; }
 };
 SampleInput normal(std::string name, const Shape& shape, double mean = 0, double spread = 1);
 SampleInput away_from_zero(std::string name, const Shape& shape);
 SampleInput tokens(std::string name, const Shape& shape, int32_t limit);
+SampleInput vector_parameter(SampleInput input);
 // The values of inputs, a pure function of the input and the seed.
 Tensor draw(const SampleInput& input, DType dtype, uint32_t seed);
 
@@ -73,6 +75,7 @@ struct OpSample {
   std::function<Tensor(const Tensors&)> run = {};
   Reference reference = {};
   bool check_gradients_by_differences = true;  // off where the input is too large for it
+  bool backward_reads_result = false;          // so that in bf16 its rounding enters the gradients
   double flops = 0, bytes = 0;                 // of the forward in f32, for bench
 };
 

@@ -101,29 +101,15 @@ class NodeGradients final : public Gradients {
 
   TensorRef fresh(size_t input) override {
     if (!needed(input)) return {};
-    const Tensor& tensor = node_.inputs.at(input);
-    Tensor& slot = Tape::gradient_slot(tensor);
-    Tensor gradient = empty(tensor.shape(), tensor.dtype(), tensor.device());
-    written_.push_back(gradient);
-    if (!slot) {
-      slot = gradient;
-      opened_.push_back(&slot);
-      created_.push_back(&slot);
-    } else {
-      pending_.emplace_back(&slot, gradient);
-    }
-    return gradient.ref();
+    return fresh(node_.inputs.at(input), node_.inputs.at(input).dtype());
   }
-
   GradientSink sink(size_t input) override {
     if (!needed(input)) return {};
-    const Tensor& tensor = node_.inputs.at(input);
-    Tensor& slot = Tape::gradient_slot(tensor);
-    const bool opened_here = std::find(opened_.begin(), opened_.end(), &slot) != opened_.end();
-    if (!slot || opened_here || !may_add_in_place(tensor, slot)) return {fresh(input), false};
-    opened_.push_back(&slot);
-    written_.push_back(slot.detach());
-    return {slot.ref(), true};
+    return sink(node_.inputs.at(input), node_.inputs.at(input).dtype());
+  }
+  GradientSink parameter_sink(size_t input) override {
+    if (!needed(input)) return {};
+    return sink(node_.inputs.at(input), compute_dtype(node_.inputs.at(input).dtype()));
   }
 
   void pass(size_t input, const Tensor& gradient) override {
@@ -155,6 +141,33 @@ class NodeGradients final : public Gradients {
   }
 
  private:
+  TensorRef fresh(const Tensor& tensor, DType dtype) {
+    Tensor& slot = Tape::gradient_slot(tensor);
+    Tensor gradient = empty(tensor.shape(), dtype, tensor.device());
+    written_.push_back(gradient);
+    const bool may_be_the_gradient = dtype == tensor.dtype() || Tape::node_of(tensor) == nullptr;
+    if (!slot) {
+      // A gradient on its way to the operation below has the dtype of its tensor.
+      slot = may_be_the_gradient ? gradient : zeros(tensor.shape(), tensor.dtype(), tensor.device());
+      opened_.push_back(&slot);
+      created_.push_back(&slot);
+      if (may_be_the_gradient) return gradient.ref();
+    }
+    pending_.emplace_back(&slot, gradient);
+    return gradient.ref();
+  }
+
+  GradientSink sink(const Tensor& tensor, DType dtype) {
+    Tensor& slot = Tape::gradient_slot(tensor);
+    const bool opened_here = std::find(opened_.begin(), opened_.end(), &slot) != opened_.end();
+    if (!slot || slot.dtype() != dtype || opened_here || !may_add_in_place(tensor, slot)) {
+      return {fresh(tensor, dtype), false};
+    }
+    opened_.push_back(&slot);
+    written_.push_back(slot.detach());
+    return {slot.ref(), true};
+  }
+
   // A leaf's gradient is the place to add into, whoever looks at it; a gradient on its way may be shared by pass().
   static bool may_add_in_place(const Tensor& tensor, const Tensor& slot) {
     return Tape::node_of(tensor) == nullptr || slot.unique();

@@ -22,7 +22,9 @@ class Gradients {
   virtual TensorRef fresh(size_t input) = 0;
   // For kernels that can add: the gradient that is there already (add = true), or a fresh one.
   virtual GradientSink sink(size_t input) = 0;
-  // The gradient is this very tensor (of the input's shape), as with the gradient of an addition.
+  // The same for a gradient that the kernel writes in compute_dtype() of the input: that of a matrix of parameters.
+  virtual GradientSink parameter_sink(size_t input) = 0;
+  // The gradient is this very tensor (of the input's shape and dtype), as with the gradient of an addition.
   virtual void pass(size_t input, const Tensor& gradient) = 0;
 };
 

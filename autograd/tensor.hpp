@@ -40,9 +40,11 @@ class Tensor {
   bool requires_grad() const;
   // Marks a leaf; throws GraphError on the output of an operation.
   const Tensor& set_requires_grad(bool on) const;
-  // The gradient of a leaf, no tensor where none was computed.
+  // The gradient of a leaf, no tensor where none was computed. For bf16 leaves of the dtype that set_grad() gave it or,
+  // without, of the first gradient that arrived.
   Tensor grad() const;
-  // A tensor of the same shape that backward() adds into (parameters: a slice of a flat buffer), or no tensor.
+  // A tensor of the same shape that backward() adds into (parameters: a slice of a flat buffer), or no tensor. Of the
+  // same dtype, or f32 for a bf16 tensor: a sum over many rows and micro-batches needs the digits.
   void set_grad(Tensor grad) const;
 
   // The same elements without a place in the graph.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "autograd/core/dispatch.hpp"
 #include "autograd/core/philox.hpp"
+#include "autograd/ops/cast.hpp"
 
 namespace heed::nn {
 namespace {
@@ -17,7 +19,7 @@ uint32_t site_of(const std::string& name) {
 
 template <class T>
 void draw(const ParameterStore::Entry& entry, uint32_t seed) {
-  T* values = entry.tensor.data<T>();
+  T* values = entry.values.data<T>();
   const RandomStream stream{.seed = seed, .site = site_of(entry.name), .update = 0};
   for (int64_t i = 0; i < entry.shape.numel(); ++i) {
     values[i] = static_cast<T>(entry.init.std == 0 ? entry.init.constant
@@ -37,7 +39,8 @@ Parameter ParameterStore::declare(const std::string& name, const Shape& shape, I
   for (const Entry& entry : entries_) {
     require<GraphError>(entry.name != name, "parameter '{}' is declared twice", name);
   }
-  entries_.push_back({.name = name, .shape = shape, .init = init, .group = shape.rank() >= 2 ? 0 : 1, .tensor = {}});
+  entries_.push_back(
+      {.name = name, .shape = shape, .init = init, .group = shape.rank() >= 2 ? 0 : 1, .values = {}, .tensor = {}});
   return {this, entries_.size() - 1};
 }
 
@@ -54,15 +57,27 @@ void ParameterStore::build(uint32_t seed) {
   }
   for (size_t g = 0; g < groups_.size(); ++g) {
     groups_[g].decay = g == 0;
-    groups_[g].weights = zeros({elements[g]}, dtype_, Device::cpu, MemoryCategory::parameters);
-    groups_[g].gradients = zeros({elements[g]}, dtype_, Device::cpu, MemoryCategory::gradients);
+    const DType exact = compute_dtype(dtype_);
+    groups_[g].weights = zeros({elements[g]}, exact, Device::cpu, MemoryCategory::parameters);
+    groups_[g].gradients = zeros({elements[g]}, exact, Device::cpu, MemoryCategory::gradients);
+    if (g == 0 && dtype_ != exact) {
+      groups_[g].copies = zeros({elements[g]}, dtype_, Device::cpu, MemoryCategory::parameters);
+    }
   }
   for (Entry& entry : entries_) {
     const ParameterGroup& group = groups_[static_cast<size_t>(entry.group)];
-    entry.tensor = group.weights.slice(entry.offset, entry.shape);
+    entry.values = group.weights.slice(entry.offset, entry.shape);
+    entry.tensor = (group.copies ? group.copies : group.weights).slice(entry.offset, entry.shape);
     entry.tensor.set_requires_grad(true);
     entry.tensor.set_grad(group.gradients.slice(entry.offset, entry.shape));
-    visit_floating(dtype_, [&](auto zero) { draw<decltype(zero)>(entry, seed); });
+    visit_compute(compute_dtype(dtype_), [&](auto zero) { draw<decltype(zero)>(entry, seed); });
+  }
+  update_copies();
+}
+
+void ParameterStore::update_copies() const {
+  for (const ParameterGroup& group : groups_) {
+    if (group.copies) HEED_DISPATCH(group.weights.device(), cast_elements, group.copies.ref(), group.weights);
   }
 }
 

@@ -37,6 +37,7 @@ class Parameter {
 // One flat span: what the optimizer, the norm and the all-reduce work on.
 struct ParameterGroup {
   Tensor weights, gradients;  // (elements) with the gaps
+  Tensor copies;              // bf16 only: the weights of matrices rounded to bf16, else no tensor
   bool decay = false;
   int64_t tensors = 0, parameters = 0;  // without the gaps
 };
@@ -49,9 +50,14 @@ class ParameterStore {
     Init init;
     int group = 0;
     int64_t offset = 0;  // in the group's span
-    Tensor tensor;       // leaf: a slice of the group's weights, its gradient a slice of the gradients
+    Tensor values;       // a slice of the group's weights
+    // What operations take: a leaf with the elements of values, in bf16 of the copies; its gradient is a slice of the
+    // group's gradients.
+    Tensor tensor;
   };
 
+  // f32, f64 or bf16. With bf16 weights and gradients are f32, and parameters of two and more dimensions are used by
+  // way of bf16 copies.
   explicit ParameterStore(DType dtype) : dtype_(dtype) {}
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
@@ -60,6 +66,9 @@ class ParameterStore {
   Parameter declare(const std::string& name, const Shape& shape, Init init);
   // Allocates and draws all parameters; the values depend on seed and name only, not on the order.
   void build(uint32_t seed);
+
+  // Once after weights were changed from outside (by an optimizer, a checkpoint): renews the bf16 copies.
+  void update_copies() const;
 
   DType dtype() const { return dtype_; }
   const std::vector<Entry>& entries() const { return entries_; }

@@ -10,7 +10,7 @@ double global_norm(const std::vector<ParameterSpan>& spans) {
   double total = 0;
   for (const ParameterSpan& span : spans) {
     const Tensor& values = span.gradients;
-    require<DTypeError>(is_floating(values.dtype()), "global_norm: gradients are {}, they must be f32 or f64",
+    require<DTypeError>(is_compute_dtype(values.dtype()), "global_norm: gradients are {}, they must be f32 or f64",
                         values.dtype());
     const Tensor sum = empty({}, DType::f64, values.device(), MemoryCategory::workspace);
     HEED_DISPATCH(values.device(), sum_of_squares, {.sum = sum.ref(), .values = values});

@@ -12,9 +12,9 @@ void require_flat(const ParameterSpan& span, size_t index, DType dtype) {
   require<ShapeError>(span.weights.rank() == 1 && span.gradients.shape() == span.weights.shape(),
                       "optimizer: span {} has weights {} and gradients {}, both must be flat and of one size", index,
                       span.weights.shape(), span.gradients.shape());
-  require<DTypeError>(is_floating(dtype) && span.weights.dtype() == dtype && span.gradients.dtype() == dtype,
+  require<DTypeError>(is_compute_dtype(dtype) && span.weights.dtype() == dtype && span.gradients.dtype() == dtype,
                       "optimizer: span {} has {} weights and {} gradients, all must be {}", index, span.weights.dtype(),
-                      span.gradients.dtype(), is_floating(dtype) ? name(dtype) : "f32 or f64");
+                      span.gradients.dtype(), is_compute_dtype(dtype) ? name(dtype) : "f32 or f64");
 }
 
 bool share_memory(const Tensor& a, const Tensor& b) {

@@ -64,7 +64,7 @@ struct TrainConfig {
   int64_t micro_batch_size = 0;  // 0: all rows
   uint32_t seed = 1;
   DeviceChoice device = DeviceChoice::automatic;
-  DType precision = DType::f32;  // or f64
+  DType precision = DType::f32;  // or bf16, f64
   bool recompute = false;
   bool detect_anomaly = false;
   int64_t eval_interval = 100;

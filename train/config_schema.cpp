@@ -198,8 +198,9 @@ void add_train_keys(std::vector<KeySpec>& keys) {
            choice<DeviceChoice>({{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}}),
            "where the model runs")
       .changeable();
-  train.add("precision", &TrainConfig::precision, choice<DType>({{"f32", DType::f32}, {"f64", DType::f64}}),
-            "of weights and arithmetic");
+  train.add("precision", &TrainConfig::precision,
+            choice<DType>({{"f32", DType::f32}, {"bf16", DType::bf16}, {"f64", DType::f64}}),
+            "of arithmetic; bf16: activations and products, while weights, moments, gradients and sums stay f32");
   train.add("recompute", &TrainConfig::recompute, boolean(), "compute each block again in backward, to save memory")
       .changeable();
   train

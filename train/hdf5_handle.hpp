@@ -87,6 +87,8 @@ inline ElementType element_type(DType dtype) {
       return f64_type();
     case DType::i32:
       return i32_type();
+    case DType::bf16:
+      break;
   }
   throw DTypeError(fmt::format("a {} tensor cannot be stored in a checkpoint", dtype));
 }

@@ -22,12 +22,14 @@ int64_t elements_outside(const nn::GptConfig& m) {
 }  // namespace
 
 MemoryEstimate estimate_memory(const Config& config, const nn::Gpt& model) {
-  const int64_t element = size_bytes(config.train.precision);
+  const DType precision = config.train.precision;
+  const int64_t element = size_bytes(precision), exact = size_bytes(compute_dtype(precision));
   const nn::GptConfig& m = model.config();
   MemoryEstimate estimate;
-  estimate.parameters = model.parameters().parameters() * element;
-  estimate.gradients = estimate.parameters;
-  estimate.optimizer = config.optim.optimizer == OptimizerKind::adamw ? 2 * estimate.parameters : 0;
+  estimate.gradients = model.parameters().parameters() * exact;
+  const int64_t copies = element == exact ? 0 : model.parameters().groups()[0].parameters * element;
+  estimate.parameters = estimate.gradients + copies;
+  estimate.optimizer = config.optim.optimizer == OptimizerKind::adamw ? 2 * estimate.gradients : 0;
   const int64_t tokens = config.train.rows_per_micro_batch() * m.seq_len;
   const int64_t blocks =
       config.train.recompute ? m.num_layers * m.d_model + elements_per_block(m) : m.num_layers * elements_per_block(m);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "autograd/cpu/gemm.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "train/memory_table.hpp"
 
@@ -58,6 +59,9 @@ void Reporter::start(const std::string& run_dir) {
   fmt::print("update        {} sequences in micro-batches of {}, {} targets; {} updates, {} threads, {}\n",
              c.train.batch_size, c.train.rows_per_micro_batch(), c.train.batch_size * m.seq_len, c.train.steps,
              cpu::max_threads(), name(c.train.precision));
+  if (c.train.precision == DType::bf16 && !cpu::has_bf16_products()) {
+    fmt::print("notice        this processor has no bf16 instructions: products run in f32, slower than f32 itself\n");
+  }
   if (!entropies_.empty()) {
     fmt::print("entropies     of the source, in nats, by tokens of context:{}\n", floors(entropies_));
   }

@@ -32,8 +32,9 @@ void copy_into(const Tensor& to, const Tensor& from) {
 
 void load_parameters(const nn::ParameterStore& store, const CheckpointContent& content) {
   for (const Entry& entry : store.entries()) {
-    copy_into(entry.tensor, content.tensor(parameter_name(entry), store.dtype(), entry.shape));
+    copy_into(entry.values, content.tensor(parameter_name(entry), entry.values.dtype(), entry.shape));
   }
+  store.update_copies();
 }
 
 // Keys that differ and decide what is trained: "model.num_heads is 2 in the checkpoint, 4 now".
@@ -60,7 +61,7 @@ std::string serialized_tokenizer(const data::Source& source) {
 CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
   CheckpointContent content;
   const nn::ParameterStore& store = trainer.model().parameters();
-  for (const Entry& entry : store.entries()) content.tensors.emplace(parameter_name(entry), entry.tensor.detach());
+  for (const Entry& entry : store.entries()) content.tensors.emplace(parameter_name(entry), entry.values);
   for_each_moment(trainer.optimizer(), store,
                   [&](const std::string& name, const Tensor& part) { content.tensors.emplace(name, part); });
   content.integers[kStepName] = trainer.step();
@@ -90,7 +91,7 @@ RunState restore(Trainer& trainer, const CheckpointContent& content) {
       content.file, content.text("data"), trainer.source().fingerprint());
   const nn::ParameterStore& store = trainer.model().parameters();
   // All is looked up before anything is changed.
-  for (const Entry& entry : store.entries()) content.tensor(parameter_name(entry), store.dtype(), entry.shape);
+  for (const Entry& entry : store.entries()) content.tensor(parameter_name(entry), entry.values.dtype(), entry.shape);
   for_each_moment(trainer.optimizer(), store, [&](const std::string& name, const Tensor& part) {
     content.tensor(name, part.dtype(), part.shape());
   });

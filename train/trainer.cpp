@@ -134,6 +134,7 @@ Update Trainer::update() {
   if (!std::isfinite(loss) || !std::isfinite(norm)) report_divergence(loss, norm);
   const double learning_rate = optim::learning_rate(schedule_options(config_), step_);
   optimizer_->step(learning_rate, optim::clip_factor(norm, config_.optim.clip_norm));
+  model_->parameters().update_copies();
   ++step_;
   return {.step = step_, .targets = targets_, .loss = loss, .learning_rate = learning_rate, .grad_norm = norm};
 }

@@ -1,4 +1,5 @@
-// Element types. f32 trains, f64 checks gradients, i32 holds tokens.
+// Element types. f32 trains, bf16 stores activations and the weights of products in half the bytes, f64 checks
+// gradients, i32 holds tokens.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,26 +8,44 @@
 #include <string_view>
 #include <type_traits>
 
+#include "autograd/core/bf16.hpp"
+
 namespace heed {
 
-enum class DType { f32, f64, i32 };
+enum class DType { f32, f64, i32, bf16 };
 
-constexpr int64_t size_bytes(DType dtype) { return dtype == DType::f64 ? 8 : 4; }
+constexpr int64_t size_bytes(DType dtype) { return dtype == DType::f64 ? 8 : dtype == DType::bf16 ? 2 : 4; }
 constexpr std::string_view name(DType dtype) {
-  return dtype == DType::f32 ? "f32" : dtype == DType::f64 ? "f64" : "i32";
+  constexpr std::string_view kNames[] = {"f32", "f64", "i32", "bf16"};
+  return kNames[static_cast<int>(dtype)];
 }
 constexpr bool is_floating(DType dtype) { return dtype != DType::i32; }
+// What is computed and summed in, and the dtype of what stays exact beside such a tensor: statistics, losses, vectors
+// of parameters and gradients of parameters. f32 for bf16, else the dtype itself.
+constexpr DType compute_dtype(DType dtype) { return dtype == DType::bf16 ? DType::f32 : dtype; }
+constexpr bool is_compute_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+template <class T>
+using ComputeOf = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
 
 template <class T>
 constexpr DType dtype_of() {
-  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int32_t>);
-  return std::is_same_v<T, float> ? DType::f32 : std::is_same_v<T, double> ? DType::f64 : DType::i32;
+  if constexpr (std::is_same_v<T, Bf16>) {
+    return DType::bf16;
+  } else {
+    static_assert(std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int32_t>);
+    return std::is_same_v<T, float> ? DType::f32 : std::is_same_v<T, double> ? DType::f64 : DType::i32;
+  }
 }
 
 // Calls f with a value of the C++ type of a floating dtype: visit_floating(x.dtype(), [&](auto zero) { using T =
 // decltype(zero); … });
 template <class F>
 decltype(auto) visit_floating(DType dtype, F&& f) {
+  return dtype == DType::f64 ? f(double{}) : dtype == DType::bf16 ? f(Bf16{}) : f(float{});
+}
+// The same for f32 and f64 alone.
+template <class F>
+decltype(auto) visit_compute(DType dtype, F&& f) {
   return dtype == DType::f64 ? f(double{}) : f(float{});
 }
 

@@ -9,17 +9,22 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-template <class T>
+template <class A, class B>
 void add_typed(const TensorRef& sum, const ConstTensorRef& a, const ConstTensorRef& b, int64_t begin, int64_t end) {
-  const hn::ScalableTag<T> d;
-  const T* pa = a.as<T>() + begin;
-  const T* pb = b.as<T>() + begin;
-  T* ps = sum.as<T>() + begin;
+  const hn::ScalableTag<ComputeOf<A>> d;
+  const A* pa = a.as<A>() + begin;
+  const B* pb = b.as<B>() + begin;
+  A* ps = sum.as<A>() + begin;
   for_each_vector(d, end - begin,
                   [&](int64_t, auto load, auto store) HWY_ATTR { store(hn::Add(load(pa), load(pb)), ps); });
 }
 void add_range(const TensorRef& sum, const ConstTensorRef& a, const ConstTensorRef& b, int64_t begin, int64_t end) {
-  visit_floating(sum.dtype, [&](auto zero) { add_typed<decltype(zero)>(sum, a, b, begin, end); });
+  visit_floating(a.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using Other =
+        std::conditional_t<std::is_same_v<T, Bf16>, float, std::conditional_t<std::is_same_v<T, float>, Bf16, T>>;
+    a.dtype == b.dtype ? add_typed<T, T>(sum, a, b, begin, end) : add_typed<T, Other>(sum, a, b, begin, end);
+  });
 }
 
 }  // namespace heed::cpu::HWY_NAMESPACE

@@ -1,4 +1,4 @@
-// y += x, elementwise: how the tape adds gradients. y, x of one shape and dtype (f32|f64).
+// y += x, elementwise: how the tape adds gradients. y, x of one shape and dtype, or one f32 and the other bf16.
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -7,7 +7,7 @@
 namespace heed::cpu {
 
 void accumulate(Context& context, const TensorRef& y, const ConstTensorRef& x);
-// sum = a + b, without changing either.
+// sum = a + b, without changing either; sum as a.
 void add(Context& context, const TensorRef& sum, const ConstTensorRef& a, const ConstTensorRef& b);
 
 }  // namespace heed::cpu

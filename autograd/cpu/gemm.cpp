@@ -2,14 +2,8 @@
 
 #include <algorithm>
 
+#include "autograd/cpu/onednn_gemm.hpp"
 #include "autograd/cpu/parallel.hpp"
-
-#if HEED_HAVE_ONEDNN
-#include <array>
-#include <dnnl.hpp>
-#include <map>
-#include <mutex>
-#endif
 
 namespace heed::cpu {
 namespace {
@@ -52,86 +46,65 @@ void gemm_loops(const Gemm<T>& g) {
                });
 }
 
-#if HEED_HAVE_ONEDNN
-// Creating a primitive costs as much as a small product, so each shape's is kept.
-class OneDnn {
- public:
-  void run(const Gemm<float>& g) {
-    Entry& entry = find(g);
-    dnnl::memory a(entry.a, engine_, const_cast<float*>(g.a)), b(entry.b, engine_, const_cast<float*>(g.b)),
-        c(entry.c, engine_, g.c);
-    std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}};
-    if (g.bias != nullptr) {
-      arguments.emplace(DNNL_ARG_BIAS, dnnl::memory(entry.bias, engine_, const_cast<float*>(g.bias)));
-    }
-    entry.primitive.execute(stream_, arguments);
+// The elements of `from` as To.
+template <class To, class From>
+void convert(const From* from, To* to, int64_t count) {
+  parallel_for(count, kElementwiseGrain, [&](int64_t begin, int64_t end) {
+    std::transform(from + begin, from + end, to + begin, [](From v) { return static_cast<To>(static_cast<float>(v)); });
+  });
+}
+
+template <class Out>
+void widened(Context& context, const Gemm<Bf16, Out>& g) {
+  const Scratch<float> a(context, g.m * g.k), b(context, g.k * g.n);
+  convert(g.a, a.data(), g.m * g.k);
+  convert(g.b, b.data(), g.k * g.n);
+  Gemm<float> wide{.m = g.m,
+                   .n = g.n,
+                   .k = g.k,
+                   .a = a.data(),
+                   .b = b.data(),
+                   .transpose_a = g.transpose_a,
+                   .transpose_b = g.transpose_b,
+                   .add = g.add,
+                   .bias = g.bias};
+  if constexpr (std::is_same_v<Out, float>) {
+    wide.c = g.c;
+    gemm(context, wide);
+  } else {
+    const Scratch<float> c(context, g.m * g.n);
+    if (g.add) convert(g.c, c.data(), g.m * g.n);
+    wide.c = c.data();
+    gemm(context, wide);
+    convert(c.data(), g.c, g.m * g.n);
   }
+}
 
- private:
-  struct Entry {
-    dnnl::memory::desc a, b, c, bias;
-    dnnl::matmul primitive;
-  };
-  using Key = std::array<int64_t, 7>;
-
-  Entry& find(const Gemm<float>& g) {
-    const Key key{g.m, g.n, g.k, g.transpose_a, g.transpose_b, g.add, g.bias != nullptr};
-    const std::lock_guard lock(mutex_);
-    const auto found = entries_.find(key);
-    return found != entries_.end() ? found->second : entries_.emplace(key, make(g)).first->second;
-  }
-
-  Entry make(const Gemm<float>& g) const {
-    using dnnl::memory;
-    constexpr auto kType = memory::data_type::f32;
-    Entry entry;
-    entry.a = memory::desc({g.m, g.k}, kType, g.transpose_a ? memory::dims{1, g.m} : memory::dims{g.k, 1});
-    entry.b = memory::desc({g.k, g.n}, kType, g.transpose_b ? memory::dims{1, g.k} : memory::dims{g.n, 1});
-    entry.c = memory::desc({g.m, g.n}, kType, memory::dims{g.n, 1});
-    entry.bias = memory::desc({1, g.n}, kType, memory::dims{g.n, 1});
-    dnnl::primitive_attr attributes;
-    if (g.add) {
-      dnnl::post_ops sum;
-      sum.append_sum(1.0f);
-      attributes.set_post_ops(sum);
-    }
-    entry.primitive = dnnl::matmul(describe(entry, g.bias != nullptr, attributes));
-    return entry;
-  }
-
-  dnnl::matmul::primitive_desc describe(const Entry& e, bool bias, const dnnl::primitive_attr& attributes) const {
-#if DNNL_VERSION_MAJOR >= 3
-    return bias ? dnnl::matmul::primitive_desc(engine_, e.a, e.b, e.bias, e.c, attributes)
-                : dnnl::matmul::primitive_desc(engine_, e.a, e.b, e.c, attributes);
-#else
-    const dnnl::matmul::desc desc =
-        bias ? dnnl::matmul::desc(e.a, e.b, e.bias, e.c) : dnnl::matmul::desc(e.a, e.b, e.c);
-    return dnnl::matmul::primitive_desc(desc, attributes, engine_);
-#endif
-  }
-
-  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream_{engine_};
-  std::mutex mutex_;
-  std::map<Key, Entry> entries_;
-};
-#endif
+template <class Out>
+void gemm_bf16(Context& context, const Gemm<Bf16, Out>& g) {
+  const bool empty = g.m == 0 || g.n == 0 || g.k == 0;
+  has_bf16_products() && !empty ? run_onednn(g) : widened(context, g);
+}
 
 }  // namespace
 
 void gemm(Context&, const Gemm<double>& product) { gemm_loops(product); }
 
 void gemm(Context&, const Gemm<float>& product) {
-#if HEED_HAVE_ONEDNN
-  if (product.m == 0 || product.n == 0 || product.k == 0) {
-    gemm_loops(product);
-    return;
-  }
-  static OneDnn instance;
-  keep_promised_threads();
-  instance.run(product);
+  const bool empty = product.m == 0 || product.n == 0 || product.k == 0;
+  kOneDnn && !empty ? run_onednn(product) : gemm_loops(product);
+}
+
+void gemm(Context& context, const Gemm<Bf16>& product) { gemm_bf16(context, product); }
+void gemm(Context& context, const Gemm<Bf16, float>& product) { gemm_bf16(context, product); }
+void gemm_widened(Context& context, const Gemm<Bf16>& product) { widened(context, product); }
+void gemm_widened(Context& context, const Gemm<Bf16, float>& product) { widened(context, product); }
+
+bool has_bf16_products() {
+#if defined(__x86_64__)
+  return kOneDnn && __builtin_cpu_supports("avx512bf16");
 #else
-  gemm_loops(product);
+  return false;
 #endif
 }
 

@@ -1,4 +1,5 @@
-// Matrix product of the CPU backend: oneDNN for f32, plain loops for f64 (and for f32 where oneDNN is not built in).
+// Matrix product of the CPU backend: oneDNN for f32 and bf16, plain loops for f64 (and for all where oneDNN is not
+// built in). bf16 is multiplied and summed in f32 and rounded once, when it is stored.
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -6,21 +7,30 @@
 
 namespace heed::cpu {
 
-// C = op(A) op(B) + bias, or C += …; all dense and row-major, one dtype.
+// C = op(A) op(B) + bias, or C += …; all dense and row-major.
 //   op(A) (m, k): A is (m, k), transposed (k, m)    op(B) (k, n): B is (k, n), transposed (n, k)
-//   C (m, n)    bias (n), optional
-template <class T>
+//   C (m, n)    bias (n), optional, f32 for bf16
+template <class T, class Out = T>
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
   const T* a = nullptr;
   const T* b = nullptr;
-  T* c = nullptr;
+  Out* c = nullptr;
   bool transpose_a = false, transpose_b = false;
   bool add = false;
-  const T* bias = nullptr;
+  const ComputeOf<T>* bias = nullptr;
 };
 
 void gemm(Context& context, const Gemm<float>& product);
 void gemm(Context& context, const Gemm<double>& product);
+void gemm(Context& context, const Gemm<Bf16>& product);
+void gemm(Context& context, const Gemm<Bf16, float>& product);
+
+// Whether bf16 products run on instructions of the processor for them. Elsewhere they are widened to f32 first: the
+// same numbers, but slower than f32.
+bool has_bf16_products();
+// That other way, on any processor.
+void gemm_widened(Context& context, const Gemm<Bf16>& product);
+void gemm_widened(Context& context, const Gemm<Bf16, float>& product);
 
 }  // namespace heed::cpu

@@ -17,6 +17,8 @@
 #include <cstring>
 #include <limits>
 
+#include "autograd/core/bf16.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -47,21 +49,64 @@ HWY_INLINE void store_first(Vec<D> v, D d, T* HWY_RESTRICT p, int64_t n) {
 #endif
 }
 
-// Calls step(i, load, store) over [0, n) in whole vectors and one tail; load(p) and store(v, p) reach element i of p.
+// A vector of what is stored: bf16 is widened to f32 when loaded and rounded to nearest even when stored.
+template <class D>
+HWY_INLINE Vec<D> load_from(D d, const hn::TFromD<D>* p) {
+  return hn::LoadU(d, p);
+}
+template <class D>
+HWY_INLINE Vec<D> load_from(D d, const Bf16* p) {
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::RebindToUnsigned<D> d32;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, &p->bits))));
+}
+
+template <class D>
+HWY_INLINE void store_to(Vec<D> v, D d, hn::TFromD<D>* p) {
+  hn::StoreU(v, d, p);
+}
+template <class D>
+HWY_INLINE void store_to(Vec<D> v, D, Bf16* p) {
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::RebindToUnsigned<D> d32;
+  const hn::RebindToSigned<D> di32;
+  const auto wide = hn::BitCast(d32, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(wide), hn::Set(d32, 1u));
+  const auto rounded = hn::Add(wide, hn::Add(odd, hn::Set(d32, 0x7FFFu)));
+  const auto quiet = hn::Or(wide, hn::Set(d32, 0x00400000u));
+  const auto upper = hn::ShiftRight<16>(hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(v)), quiet, rounded));
+  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, upper)), d16, &p->bits);
+}
+
+// Of bf16 by way of a buffer: a masked load of 16-bit elements may reach behind the last one.
+template <class D>
+HWY_INLINE Vec<D> load_first(D d, const Bf16* HWY_RESTRICT p, int64_t n) {
+  Bf16 buffer[hn::MaxLanes(D())] = {};
+  std::memcpy(buffer, p, static_cast<size_t>(n) * sizeof(Bf16));
+  return load_from(d, buffer);
+}
+template <class D>
+HWY_INLINE void store_first(Vec<D> v, D d, Bf16* HWY_RESTRICT p, int64_t n) {
+  Bf16 buffer[hn::MaxLanes(D())];
+  store_to(v, d, buffer);
+  std::memcpy(p, buffer, static_cast<size_t>(n) * sizeof(Bf16));
+}
+
+// Calls step(i, load, store) over [0, n) in whole vectors and one tail; load(p) and store(v, p) reach element i of p,
+// which holds elements of D or bf16.
 template <class D, class Step>
 HWY_INLINE void for_each_vector(D d, int64_t n, Step&& step) {
-  using T = hn::TFromD<D>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     step(
-        i, [&](const T* p) HWY_ATTR { return hn::LoadU(d, p + i); },
-        [&](Vec<D> v, T* p) HWY_ATTR { hn::StoreU(v, d, p + i); });
+        i, [&](const auto* p) HWY_ATTR { return load_from(d, p + i); },
+        [&](Vec<D> v, auto* p) HWY_ATTR { store_to(v, d, p + i); });
   }
   if (i < n) {
     step(
-        i, [&](const T* p) HWY_ATTR { return load_first(d, p + i, n - i); },
-        [&](Vec<D> v, T* p) HWY_ATTR { store_first(v, d, p + i, n - i); });
+        i, [&](const auto* p) HWY_ATTR { return load_first(d, p + i, n - i); },
+        [&](Vec<D> v, auto* p) HWY_ATTR { store_first(v, d, p + i, n - i); });
   }
 }
 
@@ -131,7 +176,7 @@ HWY_INLINE T sum_of(D d, int64_t n, Value&& value) {
   auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
   int64_t i = 0;
   const auto at = [&](int64_t offset)
-                      HWY_ATTR { return value([&](const T* p) HWY_ATTR { return hn::LoadU(d, p + i + offset); }); };
+                      HWY_ATTR { return value([&](const auto* p) HWY_ATTR { return load_from(d, p + i + offset); }); };
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
     sum0 = hn::Add(sum0, at(0));
     sum1 = hn::Add(sum1, at(lanes));
@@ -140,7 +185,7 @@ HWY_INLINE T sum_of(D d, int64_t n, Value&& value) {
   }
   for (; i + lanes <= n; i += lanes) sum0 = hn::Add(sum0, at(0));
   if (i < n) {
-    const auto tail = value([&](const T* p) HWY_ATTR { return load_first(d, p + i, n - i); });
+    const auto tail = value([&](const auto* p) HWY_ATTR { return load_first(d, p + i, n - i); });
     sum1 = hn::Add(sum1, hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(n - i)), tail));
   }
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3))));
@@ -154,14 +199,14 @@ HWY_INLINE T max_of(D d, int64_t n, Value&& value) {
   auto max0 = lowest, max1 = lowest;
   int64_t i = 0;
   const auto at = [&](int64_t offset)
-                      HWY_ATTR { return value([&](const T* p) HWY_ATTR { return hn::LoadU(d, p + i + offset); }); };
+                      HWY_ATTR { return value([&](const auto* p) HWY_ATTR { return load_from(d, p + i + offset); }); };
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
     max0 = Max(max0, at(0));
     max1 = Max(max1, at(lanes));
   }
   for (; i + lanes <= n; i += lanes) max0 = Max(max0, at(0));
   if (i < n) {
-    const auto tail = value([&](const T* p) HWY_ATTR { return load_first(d, p + i, n - i); });
+    const auto tail = value([&](const auto* p) HWY_ATTR { return load_first(d, p + i, n - i); });
     max1 = Max(max1, hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(n - i)), tail, lowest));
   }
   const auto max = Max(max0, max1);

@@ -6,8 +6,8 @@
 namespace heed {
 
 Tensor cast(const Tensor& x, DType dtype) {
-  require<DTypeError>(is_floating(x.dtype()) && is_floating(dtype), "cast: from {} to {}, both must be f32 or f64",
-                      x.dtype(), dtype);
+  require<DTypeError>(is_floating(x.dtype()) && is_floating(dtype),
+                      "cast: from {} to {}, both must be f32, bf16 or f64", x.dtype(), dtype);
   Output y(x.shape(), dtype, x.device());
   HEED_DISPATCH(x.device(), cast_elements, y.ref(), x);
   return record("cast", std::move(y), {x}, [](const Tensor& dy, Gradients& gradients) {

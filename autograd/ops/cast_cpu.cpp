@@ -1,21 +1,50 @@
+// One pass; elements are independent and shared out over threads in ranges.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "autograd/ops/cast_cpu.cpp"
+#include <hwy/foreach_target.h>
+
 #include <algorithm>
 
 #include "autograd/cpu/parallel.hpp"
+#include "autograd/cpu/simd.hpp"
 #include "autograd/ops/cast.hpp"
 
-namespace heed::cpu {
+HWY_BEFORE_NAMESPACE();
+namespace heed::cpu::HWY_NAMESPACE {
+namespace {
 
-void cast_elements(Context&, const TensorRef& y, const ConstTensorRef& x) {
+template <class From, class To>
+void cast_typed(const From* x, To* y, int64_t count) {
+  if constexpr (std::is_same_v<From, double> || std::is_same_v<To, double>) {
+    std::transform(x, x + count, y, [](From v) { return static_cast<To>(v); });
+  } else {
+    for_each_vector(hn::ScalableTag<float>(), count,
+                    [&](int64_t, auto load, auto store) HWY_ATTR { store(load(x), y); });
+  }
+}
+
+void cast_range(const TensorRef& y, const ConstTensorRef& x, int64_t begin, int64_t end) {
   visit_floating(x.dtype, [&](auto from) {
     visit_floating(y.dtype, [&](auto to) {
-      using From = decltype(from);
-      using To = decltype(to);
-      parallel_for(x.shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
-        std::transform(x.as<From>() + begin, x.as<From>() + end, y.as<To>() + begin,
-                       [](From v) { return static_cast<To>(v); });
-      });
+      cast_typed(x.as<decltype(from)>() + begin, y.as<decltype(to)>() + begin, end - begin);
     });
   });
 }
 
+}  // namespace
+}  // namespace heed::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::cpu {
+
+HWY_EXPORT(cast_range);
+
+void cast_elements(Context&, const TensorRef& y, const ConstTensorRef& x) {
+  parallel_for(x.shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(cast_range)(y, x, begin, end);
+  });
+}
+
 }  // namespace heed::cpu
+#endif

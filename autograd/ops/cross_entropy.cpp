@@ -9,7 +9,7 @@ namespace heed {
 namespace {
 
 void check(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
-  require<DTypeError>(is_floating(logits.dtype()), "cross_entropy: logits are {}, they must be f32 or f64",
+  require<DTypeError>(is_floating(logits.dtype()), "cross_entropy: logits are {}, they must be f32, bf16 or f64",
                       logits.dtype());
   require<DTypeError>(targets.dtype() == DType::i32, "cross_entropy: targets are {}, they must be i32",
                       targets.dtype());
@@ -33,9 +33,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   check(logits, targets, given);
   CrossEntropyOptions options = given;
   if (options.vocab == 0) options.vocab = logits.shape().columns();
-  Output loss({}, logits.dtype(), logits.device());
-  const Tensor row_max = empty({targets.numel()}, logits.dtype(), logits.device());
-  const Tensor row_sum = empty({targets.numel()}, logits.dtype(), logits.device());
+  const DType exact = compute_dtype(logits.dtype());
+  Output loss({}, exact, logits.device());
+  const Tensor row_max = empty({targets.numel()}, exact, logits.device());
+  const Tensor row_sum = empty({targets.numel()}, exact, logits.device());
   const Tensor weight = empty({}, DType::f64, logits.device());
   HEED_DISPATCH(logits.device(), cross_entropy_forward,
                 {.loss = loss.ref(),

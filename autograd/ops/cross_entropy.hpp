@@ -1,6 +1,6 @@
 // Log-softmax and negative log-likelihood in one: loss = (sum over targets of log(sum_j e^{x_j}) - x_target) /
 // denominator, in nats.
-//   logits (..., V) f32|f64    targets (...) i32    loss: a scalar, shape (), dtype of logits
+//   logits (..., V) f32|bf16|f64    targets (...) i32    loss: a scalar, shape (), dtype of logits (f32 for bf16)
 // dlogits = (softmax - onehot(target)) * dloss / denominator; exactly 0 for ignored targets and padded columns.
 // The largest logit of a row is taken off before anything is added to it, so logits of any size are exact. The losses
 // of the rows are summed in f64 in order. NaN in the logits of a target that counts, or in dloss, shows.
@@ -27,7 +27,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 
 struct CrossEntropyForward {
   TensorRef loss = {};
-  TensorRef row_max = {}, row_sum = {};  // (rows), dtype of logits; not written for ignored targets
+  TensorRef row_max = {}, row_sum = {};  // (rows), dtype of loss; not written for ignored targets
   TensorRef weight = {};                 // scalar f64: 1 / denominator, 0 where nothing counts
   ConstTensorRef logits = {}, targets = {};
   CrossEntropyOptions options = {};

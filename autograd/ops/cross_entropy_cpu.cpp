@@ -19,14 +19,15 @@ namespace {
 // The loss of one row, in f64 so that a large difference of logits loses nothing.
 template <class T>
 double row_loss(const CrossEntropyForward& p, int64_t row) {
-  const hn::ScalableTag<T> d;
+  using C = ComputeOf<T>;
+  const hn::ScalableTag<C> d;
   const T* x = p.logits.as<T>() + row * p.logits.shape.columns();
-  const T target = x[p.targets.as<int32_t>()[row]];
-  const T max = max_of(d, p.options.vocab, [&](auto load) HWY_ATTR { return load(x); });
+  const C target = x[p.targets.as<int32_t>()[row]];
+  const C max = max_of(d, p.options.vocab, [&](auto load) HWY_ATTR { return load(x); });
   const auto vmax = hn::Set(d, max);
-  const T sum = sum_of(d, p.options.vocab, [&](auto load) HWY_ATTR { return Exp(d, hn::Sub(load(x), vmax)); });
-  p.row_max.as<T>()[row] = max;
-  p.row_sum.as<T>()[row] = sum;
+  const C sum = sum_of(d, p.options.vocab, [&](auto load) HWY_ATTR { return Exp(d, hn::Sub(load(x), vmax)); });
+  p.row_max.as<C>()[row] = max;
+  p.row_sum.as<C>()[row] = sum;
   return (static_cast<double>(max) - static_cast<double>(target)) + static_cast<double>(std::log(sum));
 }
 
@@ -40,18 +41,24 @@ void row_losses(const CrossEntropyForward& p, int64_t begin, int64_t end, double
 }
 
 template <class T>
-void differentiate_row(const CrossEntropyBackward& p, int64_t row, T gradient) {
-  const hn::ScalableTag<T> d;
+void differentiate_row(const CrossEntropyBackward& p, int64_t row, ComputeOf<T> gradient) {
+  using C = ComputeOf<T>;
+  const hn::ScalableTag<C> d;
   const int64_t columns = p.logits.shape.columns();
   const T* x = p.logits.as<T>() + row * columns;
-  const auto vmax = hn::Set(d, p.row_max.as<T>()[row]);
-  const auto per_exponential = hn::Set(d, gradient / p.row_sum.as<T>()[row]);
+  const auto vmax = hn::Set(d, p.row_max.as<C>()[row]);
+  const auto per_exponential = hn::Set(d, gradient / p.row_sum.as<C>()[row]);
   T* dx = p.dlogits.ref.as<T>() + row * columns;
+  const int32_t target = p.targets.as<int32_t>()[row];
+  // Apart, so that the target's is rounded to the dtype once only.
+  const C of_target =
+      (p.dlogits.add ? static_cast<C>(dx[target]) : C(0)) +
+      (hn::GetLane(Exp(d, hn::Sub(hn::Set(d, x[target]), vmax))) * hn::GetLane(per_exponential) - gradient);
   for_each_vector(d, p.options.vocab, [&](int64_t, auto load, auto store) HWY_ATTR {
     const auto v = hn::Mul(Exp(d, hn::Sub(load(x), vmax)), per_exponential);
     store(p.dlogits.add ? hn::Add(load(dx), v) : v, dx);
   });
-  dx[p.targets.as<int32_t>()[row]] -= gradient;
+  dx[target] = static_cast<T>(of_target);
   if (!p.dlogits.add) std::fill(dx + p.options.vocab, dx + columns, T(0));
 }
 
@@ -59,10 +66,11 @@ void differentiate(const CrossEntropyBackward& p, int64_t begin, int64_t end) {
   visit_floating(p.logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     const int64_t columns = p.logits.shape.columns();
-    const T gradient = static_cast<T>(static_cast<double>(*p.dloss.as<T>()) * *p.weight.as<double>());
+    using C = ComputeOf<T>;
+    const C gradient = static_cast<C>(static_cast<double>(*p.dloss.as<C>()) * *p.weight.as<double>());
     for (int64_t row = begin; row < end; ++row) {
       if (p.targets.as<int32_t>()[row] != p.options.ignore_index) {
-        differentiate_row(p, row, gradient);
+        differentiate_row<T>(p, row, gradient);
       } else if (!p.dlogits.add) {
         std::fill_n(p.dlogits.ref.as<T>() + row * columns, columns, T(0));
       }
@@ -99,7 +107,7 @@ void cross_entropy_forward(Context& context, const CrossEntropyForward& p) {
   double total = 0;
   for (int64_t row = 0; row < rows; ++row) total += losses[row];
   *p.weight.as<double>() = weight;
-  visit_floating(p.loss.dtype, [&](auto zero) {
+  visit_compute(p.loss.dtype, [&](auto zero) {
     using T = decltype(zero);
     *p.loss.as<T>() = static_cast<T>(total * weight);
   });

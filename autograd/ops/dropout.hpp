@@ -1,5 +1,5 @@
 // Dropout: y = x / (1 - p) where kept, else 0; dropout_add: y = residual + dropout(x) in one pass.
-//   x (..., C) f32|f64 seen as rows of C    residual as x    y as x
+//   x (..., C) f32|bf16|f64 seen as rows of C    residual as x    y as x
 // Element (r, c) has the index (first_row + r) ceil4(C) + c, ceil4 = rounded up to a multiple of 4, and is kept where
 // random's word of that index is >= round(p 2^32) (core/philox.hpp). first_row is the row of the *global* batch that x
 // starts with (in rows of x), so the mask depends neither on micro-batches nor on ranks. Nothing is kept: backward

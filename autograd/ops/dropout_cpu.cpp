@@ -33,7 +33,7 @@ class Dropper {
       : p_(p),
         // word >= threshold is word > threshold - 1, which has 32 bits for every threshold from 1 to 2^32.
         limit_(static_cast<uint32_t>(dropout_threshold(p.p) - 1)),
-        scale_(p.p < 1 ? static_cast<T>(1 / (1 - p.p)) : T(0)) {}
+        scale_(p.p < 1 ? static_cast<C>(1 / (1 - p.p)) : C(0)) {}
 
   // Elements [begin, begin + count) of the tensors, the first of which has the random index `index`, a multiple of 4.
   void run(int64_t begin, int64_t count, int64_t index) {
@@ -45,10 +45,11 @@ class Dropper {
   }
 
  private:
+  using C = ComputeOf<T>;
   static constexpr int64_t kWords = 1024;
 
   void apply(int64_t begin, int64_t count) const {
-    const hn::ScalableTag<T> d;
+    const hn::ScalableTag<C> d;
     const auto scale = hn::Set(d, scale_);
     const T* x = p_.x.as<T>() + begin;
     T* y = p_.y.as<T>() + begin;
@@ -67,7 +68,7 @@ class Dropper {
 
   const Dropout& p_;
   const uint32_t limit_;
-  const T scale_;
+  const C scale_;
   // The last vector of a row may read past the words that it uses.
   HWY_ALIGN uint32_t words_[kWords + 64] = {};
 };

@@ -8,11 +8,11 @@ namespace heed {
 namespace {
 
 void check(const char* operation, const Tensor& x) {
-  require<DTypeError>(is_floating(x.dtype()), "{}: x is {}, it must be f32 or f64", operation, x.dtype());
+  require<DTypeError>(is_floating(x.dtype()), "{}: x is {}, it must be f32, bf16 or f64", operation, x.dtype());
 }
 
 void check(const char* operation, const Tensor& a, const Tensor& b) {
-  require<DTypeError>(is_floating(a.dtype()), "{}: a is {}, it must be f32 or f64", operation, a.dtype());
+  require<DTypeError>(is_floating(a.dtype()), "{}: a is {}, it must be f32, bf16 or f64", operation, a.dtype());
   require<DTypeError>(a.dtype() == b.dtype(), "{}: a is {} but b is {}", operation, a.dtype(), b.dtype());
   require<ShapeError>(a.shape() == b.shape(), "{}: a has shape {} but b has shape {}, they must be the same", operation,
                       a.shape(), b.shape());

@@ -1,4 +1,5 @@
-// Operations element by element on tensors of any shape, f32|f64; the result has the shape and dtype of its inputs.
+// Operations element by element on tensors of any shape, f32|bf16|f64; the result has the shape and dtype of its
+// inputs.
 //   add    y = a + b
 //   mul    y = a * b
 //   scale  y = factor * x

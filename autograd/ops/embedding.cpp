@@ -7,14 +7,14 @@ namespace heed {
 namespace {
 
 void check_embedding(const Tensor& table, const Tensor& tokens) {
-  require<DTypeError>(is_floating(table.dtype()), "embedding: table is {}, it must be f32 or f64", table.dtype());
+  require<DTypeError>(is_floating(table.dtype()), "embedding: table is {}, it must be f32, bf16 or f64", table.dtype());
   require<DTypeError>(tokens.dtype() == DType::i32, "embedding: tokens are {}, they must be i32", tokens.dtype());
   require<ShapeError>(table.rank() == 2 && table.numel() > 0,
                       "embedding: table has shape {}, it must be (vocabulary, width), both at least 1", table.shape());
 }
 
 void check_add_positions(const Tensor& x, const Tensor& positions) {
-  require<DTypeError>(is_floating(x.dtype()), "add_positions: x is {}, it must be f32 or f64", x.dtype());
+  require<DTypeError>(is_floating(x.dtype()), "add_positions: x is {}, it must be f32, bf16 or f64", x.dtype());
   require<DTypeError>(positions.dtype() == x.dtype(), "add_positions: positions are {} but x is {}", positions.dtype(),
                       x.dtype());
   require<ShapeError>(x.rank() == 3, "add_positions: x has shape {}, it must be (batch, time, width)", x.shape());
@@ -31,7 +31,7 @@ Tensor embedding(const Tensor& table, const Tensor& tokens) {
   Output y(tokens.shape().with_appended(table.shape()[1]), table.dtype(), table.device());
   HEED_DISPATCH(table.device(), embedding_forward, {.y = y.ref(), .table = table, .tokens = tokens});
   return record("embedding", std::move(y), {table}, [tokens](const Tensor& dy, Gradients& gradients) {
-    HEED_DISPATCH(dy.device(), embedding_backward, {.dtable = gradients.sink(0), .dy = dy, .tokens = tokens});
+    HEED_DISPATCH(dy.device(), embedding_backward, {.dtable = gradients.parameter_sink(0), .dy = dy, .tokens = tokens});
   });
 }
 
@@ -41,7 +41,7 @@ Tensor add_positions(const Tensor& x, const Tensor& positions) {
   HEED_DISPATCH(x.device(), add_positions_forward, {.y = y.ref(), .x = x, .positions = positions});
   return record("add_positions", std::move(y), {x, positions}, [](const Tensor& dy, Gradients& gradients) {
     gradients.pass(0, dy);
-    HEED_DISPATCH(dy.device(), add_positions_backward, {.dpositions = gradients.sink(1), .dy = dy});
+    HEED_DISPATCH(dy.device(), add_positions_backward, {.dpositions = gradients.parameter_sink(1), .dy = dy});
   });
 }
 

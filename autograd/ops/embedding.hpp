@@ -1,10 +1,10 @@
 // embedding: y[..., :] = table[tokens[...], :]
-//   table (V, C) f32|f64    tokens (...) i32    y (..., C) as table
+//   table (V, C) f32|bf16|f64    tokens (...) i32    y (..., C) as table
 //   The gradient of a table row is the sum of dy over the positions of its token, in their order: no atomics, the same
 //   bits for any threads. Where it is added to an existing gradient only the rows of tokens that occur are touched.
-//   Keeps tokens.
+//   It is summed in f32 for a bf16 table. Keeps tokens.
 // add_positions: y[b, t, :] = x[b, t, :] + positions[t, :]
-//   x (B, T, C) f32|f64    positions (at least T, C) as x, the first T rows are used    y as x
+//   x (B, T, C) f32|bf16|f64    positions (at least T, C) as x, the first T rows are used    y as x
 //   dpositions is the sum over b, in order; 0 for rows from T on. Keeps nothing.
 // Throws ShapeError, DTypeError, ValueError (a token outside [0, V)).
 #pragma once

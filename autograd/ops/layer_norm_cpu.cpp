@@ -16,40 +16,42 @@ namespace heed::cpu::HWY_NAMESPACE {
 
 template <class T>
 void normalize_rows(const LayerNormForward& p, int64_t begin, int64_t end) {
-  const hn::ScalableTag<T> d;
+  using C = ComputeOf<T>;
+  const hn::ScalableTag<C> d;
   const int64_t columns = p.x.shape.columns();
-  const T* weight = p.weight.as<T>();
-  const T* bias = p.bias.as<T>();
+  const C* weight = p.weight.as<C>();
+  const C* bias = p.bias.as<C>();
   for (int64_t row = begin; row < end; ++row) {
     const T* x = p.x.as<T>() + row * columns;
     T* y = p.y.as<T>() + row * columns;
-    const T mean = sum_of(d, columns, [&](auto load) HWY_ATTR { return load(x); }) / static_cast<T>(columns);
+    const C mean = sum_of(d, columns, [&](auto load) HWY_ATTR { return load(x); }) / static_cast<C>(columns);
     const auto vmean = hn::Set(d, mean);
-    const T squares = sum_of(d, columns, [&](auto load) HWY_ATTR {
+    const C squares = sum_of(d, columns, [&](auto load) HWY_ATTR {
       const auto centered = hn::Sub(load(x), vmean);
       return hn::Mul(centered, centered);
     });
-    const T variance = squares / static_cast<T>(columns);
-    const T rstd = T(1) / std::sqrt(variance + static_cast<T>(p.eps));
+    const C variance = squares / static_cast<C>(columns);
+    const C rstd = C(1) / std::sqrt(variance + static_cast<C>(p.eps));
     const auto vrstd = hn::Set(d, rstd);
     for_each_vector(d, columns, [&](int64_t, auto load, auto store) HWY_ATTR {
       const auto normalized = hn::Mul(hn::Sub(load(x), vmean), vrstd);
       store(bias == nullptr ? hn::Mul(normalized, load(weight)) : hn::MulAdd(normalized, load(weight), load(bias)), y);
     });
-    p.mean.as<T>()[row] = mean;
-    p.rstd.as<T>()[row] = rstd;
+    p.mean.as<C>()[row] = mean;
+    p.rstd.as<C>()[row] = rstd;
   }
 }
 
 template <class T>
-void differentiate_row(const LayerNormBackward& p, int64_t row, T* dweight, T* dbias) {
-  const hn::ScalableTag<T> d;
+void differentiate_row(const LayerNormBackward& p, int64_t row, ComputeOf<T>* dweight, ComputeOf<T>* dbias) {
+  using C = ComputeOf<T>;
+  const hn::ScalableTag<C> d;
   const int64_t columns = p.x.shape.columns();
   const T* x = p.x.as<T>() + row * columns;
   const T* dy = p.dy.as<T>() + row * columns;
-  const T* weight = p.weight.as<T>();
-  const T rstd = p.rstd.as<T>()[row];
-  const auto vmean = hn::Set(d, p.mean.as<T>()[row]), vrstd = hn::Set(d, rstd);
+  const C* weight = p.weight.as<C>();
+  const C rstd = p.rstd.as<C>()[row];
+  const auto vmean = hn::Set(d, p.mean.as<C>()[row]), vrstd = hn::Set(d, rstd);
   auto sum_g = hn::Zero(d), sum_gx = hn::Zero(d);
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for_each_vector(d, columns, [&](int64_t i, auto load, auto store) HWY_ATTR {
@@ -67,8 +69,8 @@ void differentiate_row(const LayerNormBackward& p, int64_t row, T* dweight, T* d
   });
   if (!p.dx) return;
   T* dx = p.dx.ref.as<T>() + row * columns;
-  const auto mean_g = hn::Div(hn::SumOfLanes(d, sum_g), hn::Set(d, static_cast<T>(columns)));
-  const auto mean_gx = hn::Div(hn::SumOfLanes(d, sum_gx), hn::Set(d, static_cast<T>(columns)));
+  const auto mean_g = hn::Div(hn::SumOfLanes(d, sum_g), hn::Set(d, static_cast<C>(columns)));
+  const auto mean_gx = hn::Div(hn::SumOfLanes(d, sum_gx), hn::Set(d, static_cast<C>(columns)));
   for_each_vector(d, columns, [&](int64_t, auto load, auto store) HWY_ATTR {
     const auto normalized = hn::Mul(hn::Sub(load(x), vmean), vrstd);
     const auto g = hn::Mul(load(dy), load(weight));
@@ -81,12 +83,12 @@ void normalize(const LayerNormForward& p, int64_t begin, int64_t end) {
   visit_floating(p.x.dtype, [&](auto zero) { normalize_rows<decltype(zero)>(p, begin, end); });
 }
 
-// dweight, dbias: partial sums of the dtype of x, or nullptr.
+// dweight, dbias: partial sums of the dtype of weight, or nullptr.
 void differentiate(const LayerNormBackward& p, int64_t begin, int64_t end, void* dweight, void* dbias) {
   visit_floating(p.x.dtype, [&](auto zero) {
     using T = decltype(zero);
     for (int64_t row = begin; row < end; ++row) {
-      differentiate_row(p, row, static_cast<T*>(dweight), static_cast<T*>(dbias));
+      differentiate_row<T>(p, row, static_cast<ComputeOf<T>*>(dweight), static_cast<ComputeOf<T>*>(dbias));
     }
   });
 }
@@ -109,7 +111,7 @@ void layer_norm_forward(Context&, const LayerNormForward& p) {
 }
 
 void layer_norm_backward(Context& context, const LayerNormBackward& p) {
-  visit_floating(p.x.dtype, [&](auto zero) {
+  visit_compute(compute_dtype(p.x.dtype), [&](auto zero) {
     ColumnSums<decltype(zero)> sums(context, p.x.shape.rows(), p.x.shape.columns(), 2);
     parallel_tasks(sums.chunks(), [&](int64_t chunk) {
       HWY_DYNAMIC_DISPATCH(differentiate)

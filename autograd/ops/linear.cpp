@@ -7,7 +7,7 @@ namespace heed {
 namespace {
 
 void check(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  require<DTypeError>(is_floating(x.dtype()), "linear: x is {}, it must be f32 or f64", x.dtype());
+  require<DTypeError>(is_floating(x.dtype()), "linear: x is {}, it must be f32, bf16 or f64", x.dtype());
   require<ShapeError>(x.rank() >= 1, "linear: x is a scalar, it needs a last dimension");
   require<ShapeError>(weight.rank() == 2 && weight.shape()[1] == x.shape().columns(),
                       "linear: weight has shape {}, for x {} it must be (N, {})", weight.shape(), x.shape(),
@@ -17,7 +17,8 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require<ShapeError>(bias.shape() == Shape{weight.shape()[0]},
                       "linear: bias has shape {}, for weight {} it must be ({})", bias.shape(), weight.shape(),
                       weight.shape()[0]);
-  require<DTypeError>(bias.dtype() == x.dtype(), "linear: bias is {} but x is {}", bias.dtype(), x.dtype());
+  require<DTypeError>(bias.dtype() == compute_dtype(x.dtype()), "linear: bias is {}, for x of {} it must be {}",
+                      bias.dtype(), x.dtype(), compute_dtype(x.dtype()));
 }
 
 }  // namespace
@@ -29,7 +30,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return record("linear", std::move(y), {x, weight, bias}, [x, weight](const Tensor& dy, Gradients& gradients) {
     HEED_DISPATCH(x.device(), linear_backward,
                   {.dx = gradients.sink(0),
-                   .dweight = gradients.sink(1),
+                   .dweight = gradients.parameter_sink(1),
                    .dbias = gradients.sink(2),
                    .dy = dy,
                    .x = x,

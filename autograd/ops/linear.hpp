@@ -1,6 +1,6 @@
 // y = x weight^T + bias.
-//   x (..., K) f32|f64    weight (N, K), bias (N) as x, bias optional    y (..., N)
-// dx = dy weight    dweight = dy^T x    dbias = column sums of dy, in a fixed order.
+//   x (..., K) f32|bf16|f64    weight (N, K) as x    bias (N) as x (f32 for bf16), optional    y (..., N) as x
+// dx = dy weight    dweight = dy^T x    dbias = column sums of dy, in a fixed order; dweight and dbias f32 for bf16.
 // Keeps x and weight for backward. Throws ShapeError, DTypeError.
 #pragma once
 

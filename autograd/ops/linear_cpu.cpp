@@ -14,8 +14,8 @@ namespace heed::cpu::HWY_NAMESPACE {
 
 // sum += row for each row of [begin, end).
 template <class T>
-void add_rows_of(const ConstTensorRef& x, int64_t begin, int64_t end, T* sum) {
-  const hn::ScalableTag<T> d;
+void add_rows_of(const ConstTensorRef& x, int64_t begin, int64_t end, ComputeOf<T>* sum) {
+  const hn::ScalableTag<ComputeOf<T>> d;
   const int64_t columns = x.shape.columns();
   for (int64_t row = begin; row < end; ++row) {
     const T* values = x.as<T>() + row * columns;
@@ -25,7 +25,9 @@ void add_rows_of(const ConstTensorRef& x, int64_t begin, int64_t end, T* sum) {
 }
 
 void add_rows(const ConstTensorRef& x, int64_t begin, int64_t end, void* sum) {
-  visit_floating(x.dtype, [&](auto zero) { add_rows_of(x, begin, end, static_cast<decltype(zero)*>(sum)); });
+  visit_floating(x.dtype, [&](auto zero) {
+    add_rows_of<decltype(zero)>(x, begin, end, static_cast<ComputeOf<decltype(zero)>*>(sum));
+  });
 }
 
 }  // namespace heed::cpu::HWY_NAMESPACE
@@ -46,7 +48,7 @@ void linear_forward(Context& context, const LinearForward& p) {
                           .b = p.weight.as<T>(),
                           .c = p.y.as<T>(),
                           .transpose_b = true,
-                          .bias = p.bias.as<T>()});
+                          .bias = p.bias.as<ComputeOf<T>>()});
   });
 }
 
@@ -64,17 +66,18 @@ void linear_backward(Context& context, const LinearBackward& p) {
                             .add = p.dx.add});
     }
     if (p.dweight) {
-      gemm(context, Gemm<T>{.m = outputs,
-                            .n = inputs,
-                            .k = rows,
-                            .a = p.dy.as<T>(),
-                            .b = p.x.as<T>(),
-                            .c = p.dweight.ref.as<T>(),
-                            .transpose_a = true,
-                            .add = p.dweight.add});
+      using Sum = ComputeOf<T>;
+      gemm(context, Gemm<T, Sum>{.m = outputs,
+                                 .n = inputs,
+                                 .k = rows,
+                                 .a = p.dy.as<T>(),
+                                 .b = p.x.as<T>(),
+                                 .c = p.dweight.ref.as<Sum>(),
+                                 .transpose_a = true,
+                                 .add = p.dweight.add});
     }
     if (p.dbias) {
-      ColumnSums<T> sums(context, rows, outputs, 1);
+      ColumnSums<ComputeOf<T>> sums(context, rows, outputs, 1);
       parallel_tasks(sums.chunks(), [&](int64_t chunk) {
         HWY_DYNAMIC_DISPATCH(add_rows)(p.dy, sums.first_row(chunk), sums.first_row(chunk + 1), sums.partial(chunk, 0));
       });

@@ -1,5 +1,5 @@
 // The sum and the mean of all elements.
-//   x any shape f32|f64    result: a scalar, shape (), dtype of x
+//   x any shape f32|bf16|f64    result: a scalar, shape (), dtype of x (f32 for bf16)
 // Sums in f64: blocks of elements, whose number depends on the shape only, and then their sums in order, so the bits do
 // not depend on the threads. The sum of no elements is 0, their mean a ShapeError.
 // Keeps nothing for backward. Throws ShapeError, DTypeError.

@@ -17,12 +17,12 @@ namespace {
 template <class T>
 double sum_elements(const T* x, int64_t count) {
   const hn::ScalableTag<double> d;
-  const hn::Rebind<T, decltype(d)> narrow;
+  const hn::Rebind<ComputeOf<T>, decltype(d)> narrow;
   const auto at = [&](int64_t i) HWY_ATTR {
     if constexpr (sizeof(T) == sizeof(double)) {
       return hn::LoadU(d, x + i);
     } else {
-      return hn::PromoteTo(d, hn::LoadU(narrow, x + i));
+      return hn::PromoteTo(d, load_from(narrow, x + i));
     }
   };
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -44,10 +44,11 @@ double sum_range(const ConstTensorRef& x, int64_t begin, int64_t end) {
 }
 
 void spread(const ReduceBackward& p, int64_t begin, int64_t end) {
-  visit_floating(p.dy.dtype, [&](auto zero) HWY_ATTR {
+  visit_floating(p.dx.ref.dtype, [&](auto zero) HWY_ATTR {
     using T = decltype(zero);
-    const hn::ScalableTag<T> d;
-    const auto gradient = hn::Set(d, static_cast<T>(static_cast<double>(*p.dy.as<T>()) / p.divisor));
+    using C = ComputeOf<T>;
+    const hn::ScalableTag<C> d;
+    const auto gradient = hn::Set(d, static_cast<C>(static_cast<double>(*p.dy.as<C>()) / p.divisor));
     T* dx = p.dx.ref.as<T>() + begin;
     for_each_vector(d, end - begin, [&](int64_t, auto load, auto store) HWY_ATTR {
       store(p.dx.add ? hn::Add(load(dx), gradient) : gradient, dx);
@@ -76,7 +77,7 @@ void reduce_forward(Context& context, const ReduceForward& p) {
   });
   double total = 0;
   for (int64_t block = 0; block < blocks; ++block) total += sums[block];
-  visit_floating(p.y.dtype, [&](auto zero) {
+  visit_compute(p.y.dtype, [&](auto zero) {
     using T = decltype(zero);
     *p.y.as<T>() = static_cast<T>(total / p.divisor);
   });

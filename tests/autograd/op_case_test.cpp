@@ -44,6 +44,7 @@ std::string item_name(const testing::TestParamInfo<Item>& info) {
 // Output and gradients of one forward and backward.
 struct Result {
   Values y;
+  Tensor dy = {};                 // the cotangent, in the dtype of y
   std::vector<Values> gradients;  // of the inputs that want one, in order
 };
 
@@ -76,8 +77,8 @@ std::vector<Values> gradients_of(const Tensors& inputs) {
 
 Result run(const OpSample& sample, const Tensors& inputs) {
   const Tensor y = sample.run(inputs);
-  Result result{.y = y.values(), .gradients = {}};
-  if (y.requires_grad()) backward(y, from_values(y.shape(), y.dtype(), cotangent(y.numel())));
+  Result result{.y = y.values(), .dy = from_values(y.shape(), y.dtype(), cotangent(y.numel())), .gradients = {}};
+  if (y.requires_grad()) backward(y, result.dy);
   result.gradients = gradients_of(inputs);
   return result;
 }
@@ -107,12 +108,13 @@ ReferenceInputs<S> reference_inputs(const OpSample& sample, const Tensors& tenso
 
 // The plain formula and its gradient by the scalar tape.
 template <class T>
-Result run_reference(const OpSample& sample, const Tensors& tensors, const ReferenceOf<Var<T>>& reference) {
+Result run_reference(const OpSample& sample, const Tensors& tensors, const ReferenceOf<Var<T>>& reference,
+                     const Tensor& dy = {}) {
   std::vector<Var<T>> leaves;
   const std::vector<Var<T>> y = reference(reference_inputs<Var<T>>(sample, tensors, &leaves));
   Result result;
   for (const Var<T>& v : y) result.y.push_back(static_cast<double>(v.value()));
-  const Values w = cotangent(static_cast<int64_t>(y.size()));
+  const Values w = dy ? dy.values() : cotangent(static_cast<int64_t>(y.size()));
   const std::vector<T> flat = Var<T>::gradients(y, std::vector<T>(w.begin(), w.end()), leaves);
   auto next = flat.begin();
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -192,18 +194,43 @@ TEST_P(EveryOp, F32IsAsExactAsThePlainReference) {
   }
 }
 
-TEST_P(EveryOp, SameBitsAgainAndForAnyThreadsInputsUnchanged) {
-  const Tensors inputs = draw_all(sample(), DType::f32);
-  std::vector<Values> before;
-  for (const Tensor& input : inputs) before.push_back(input.values());
-  const Result first = run(sample(), inputs);
-  for (size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(before[i], inputs[i].values()) << "input " << i << " changed";
-  const int threads = cpu::max_threads();
-  for (const int count : {1, 2, 3}) {
-    cpu::set_max_threads(count);
-    expect_equal(first, run(sample(), DType::f32));
+// Inside an operation all is f32; what it gives is rounded once.
+void expect_rounded(const Values& got, const Values& exact, double floor, const std::string& what) {
+  ASSERT_EQ(got.size(), exact.size());
+  const double least = floor * largest(exact);
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_LE(std::abs(got[i] - exact[i]), kBf16Epsilon * std::max(std::abs(exact[i]), least))
+        << what << "[" << i << "]";
   }
-  cpu::set_max_threads(threads);
+}
+
+TEST_P(EveryOp, Bf16RoundsThePlainReferenceOnce) {
+  const Tensors inputs = draw_all(sample(), DType::bf16);
+  const Result op = run(sample(), inputs);
+  const Result plain = run_reference<double>(sample(), inputs, sample().reference.f64_gradient, op.dy);
+  expect_rounded(op.y, plain.y, kBf16Floor, "y");
+  const double floor = sample().backward_reads_result ? kBf16ResultFloor : kBf16Floor;
+  ASSERT_EQ(op.gradients.size(), plain.gradients.size());
+  for (size_t i = 0; i < op.gradients.size(); ++i) {
+    expect_rounded(op.gradients[i], plain.gradients[i], floor, "gradient " + std::to_string(i));
+  }
+}
+
+TEST_P(EveryOp, SameBitsAgainAndForAnyThreadsInputsUnchanged) {
+  const int threads = cpu::max_threads();
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    SCOPED_TRACE(name(dtype));
+    const Tensors inputs = draw_all(sample(), dtype);
+    std::vector<Values> before;
+    for (const Tensor& input : inputs) before.push_back(input.values());
+    const Result first = run(sample(), inputs);
+    for (size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(before[i], inputs[i].values()) << "input " << i << " changed";
+    for (const int count : {1, 2, 3}) {
+      cpu::set_max_threads(count);
+      expect_equal(first, run(sample(), dtype));
+    }
+    cpu::set_max_threads(threads);
+  }
 }
 
 TEST_P(EveryOp, TwoPassesAddUp) {
@@ -241,7 +268,7 @@ void expect_spread(const OpSample& sample, DType dtype, size_t input, double poi
     Tensors tensors = draw_all(sample, dtype);
     Values values = tensors[input].values();
     values[values.size() / 2] = poison;
-    tensors[input] = from_values(tensors[input].shape(), dtype, values).set_requires_grad(true);
+    tensors[input] = from_values(tensors[input].shape(), tensors[input].dtype(), values).set_requires_grad(true);
     return tensors;
   };
   const Result op = run(sample, poisoned());
@@ -266,7 +293,7 @@ TEST_P(EveryOp, NanAndInfShow) {
   for (size_t i = 0; i < sample().inputs.size(); ++i) {
     if (!sample().inputs[i].wants_gradient() || sample().inputs[i].shape.numel() == 0) continue;
     for (const double poison : {std::numeric_limits<double>::quiet_NaN(), kInf, -kInf}) {
-      for (const DType dtype : {DType::f32, DType::f64}) {
+      for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
         SCOPED_TRACE(testing::Message() << sample().inputs[i].name << " holds " << poison << " in " << name(dtype));
         expect_spread(sample(), dtype, i, poison);
       }

@@ -46,6 +46,28 @@ TEST(ParameterStore, TensorsAndGradientsAreSlicesOfTheFlatBuffers) {
   EXPECT_EQ(entry.tensor.grad().data<double>()[4], 0);
 }
 
+TEST(ParameterStore, Bf16KeepsF32WeightsBesideRoundedCopies) {
+  ParameterStore store(DType::bf16);
+  const Parameter matrix = store.declare("matrix", {3, 5}, {.std = 1}),
+                  gain = store.declare("gain", {5}, {.constant = 1});
+  store.build(1);
+  const auto& entry = store.entry("matrix");
+  EXPECT_EQ(entry.values.dtype(), DType::f32);
+  EXPECT_EQ(matrix.tensor().dtype(), DType::bf16);
+  EXPECT_EQ(matrix.tensor().grad().dtype(), DType::f32);
+  EXPECT_EQ(gain.tensor().dtype(), DType::f32);
+  for (size_t i = 0; i < 15; ++i) {
+    EXPECT_EQ(matrix.tensor().values()[i], static_cast<float>(Bf16(entry.values.values()[i])));
+  }
+  ParameterStore exact(DType::f32);
+  exact.declare("matrix", {3, 5}, {.std = 1});
+  exact.build(1);
+  EXPECT_EQ(entry.values.values(), exact.entry("matrix").values.values()) << "the same start in both precisions";
+  entry.values.data<float>()[4] = 42.1f;
+  store.update_copies();
+  EXPECT_EQ(matrix.tensor().values()[4], 42);
+}
+
 TEST(ParameterStore, ValuesDependOnSeedAndNameOnly) {
   const auto values = [](uint32_t seed, bool with_other) {
     ParameterStore store(DType::f32);

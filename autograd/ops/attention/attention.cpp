@@ -50,7 +50,7 @@ void check_dropout(const char* op, const AttentionOptions& options, const Attent
 // What q, k and v have in common; shape: that of q, with head_size * heads columns.
 AttentionProblem make_problem(const char* op, const AttentionOptions& options, DType dtype, int64_t batch,
                               int64_t queries, int64_t keys, int64_t head_size) {
-  require<DTypeError>(is_floating(dtype), "{}: the input is {}, it must be f32 or f64", op, dtype);
+  require<DTypeError>(is_floating(dtype), "{}: the input is {}, it must be f32, bf16 or f64", op, dtype);
   require<ValueError>(std::isfinite(options.scale), "{}: scale is {}, it must be finite", op, options.scale);
   const double scale = options.scale == 0 ? 1 / std::sqrt(static_cast<double>(head_size)) : options.scale;
   const AttentionProblem problem{.dtype = dtype,
@@ -131,7 +131,7 @@ GradientHeads gradient(const GradientSink& sink, const AttentionProblem& problem
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   const AttentionProblem problem = check(q, k, v, options);
   Output y(q.shape(), q.dtype(), q.device());
-  const Tensor lse = empty({problem.batch, problem.heads, problem.queries}, q.dtype(), q.device());
+  const Tensor lse = empty({problem.batch, problem.heads, problem.queries}, compute_dtype(q.dtype()), q.device());
   HEED_DISPATCH(q.device(), attention_forward,
                 {.problem = problem,
                  .y = heads_in<HeadsOf<void>>(y.ref(), problem),
@@ -160,7 +160,7 @@ Tensor attention_packed(const Tensor& qkv, const AttentionOptions& options) {
   const AttentionProblem problem = check(qkv, options);
   const int64_t first_k = problem.heads, first_v = first_k + problem.kv_heads;
   Output y({problem.batch, problem.queries, problem.heads * problem.head_size}, qkv.dtype(), qkv.device());
-  const Tensor lse = empty({problem.batch, problem.heads, problem.queries}, qkv.dtype(), qkv.device());
+  const Tensor lse = empty({problem.batch, problem.heads, problem.queries}, compute_dtype(qkv.dtype()), qkv.device());
   HEED_DISPATCH(qkv.device(), attention_forward,
                 {.problem = problem,
                  .y = heads_in<HeadsOf<void>>(y.ref(), problem),

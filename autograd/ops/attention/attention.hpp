@@ -1,6 +1,7 @@
 // y = softmax(scale * q k^T + mask) v for each head, by tiles: the (Tq, Tk) weights are never held, memory is O(T).
 //
-//   q (B, Tq, H * D)  k, v (B, Tk, Hkv * D)  f32|f64, all of one dtype   y (B, Tq, H * D)   log-sum-exp (B, H, Tq)
+//   q (B, Tq, H * D)  k, v (B, Tk, Hkv * D)  f32|bf16|f64, all of one dtype   y (B, Tq, H * D)   log-sum-exp (B, H,
+//   Tq), f32 for bf16
 // Query head h attends to kv head h / (H / Hkv): groups of neighbours share a kv head.
 // Causal, bottom-right aligned: query i sees keys j <= i + Tk - Tq, so the last query sees the last key.
 // lengths: sequence b has lengths[b] valid keys, the first ones or, with PaddingSide::left, the last ones. Where Tq ==
@@ -10,9 +11,9 @@
 // (b, h, i, j) is kept, times 1 / (1 - p), iff word >= round(p * 2^32); word ((row * H + h) * Tq + i) * ceil4(Tk) + j
 // of the stream, row = first_row + b.
 //
-// Softmax and sums in the dtype. Keeps q, k, v, y and the log-sum-exp; backward computes the weights again.
-// Throws ShapeError, DTypeError, ValueError.
-// Dao 2023, "FlashAttention-2" (arXiv 2307.08691); online softmax: Milakov, Gimelshein 2018 (arXiv 1805.02867).
+// Softmax and sums in the dtype, f32 for bf16. Keeps q, k, v, y and the log-sum-exp; backward computes the weights
+// again. Throws ShapeError, DTypeError, ValueError. Dao 2023, "FlashAttention-2" (arXiv 2307.08691); online softmax:
+// Milakov, Gimelshein 2018 (arXiv 1805.02867).
 #pragma once
 
 #include <type_traits>

@@ -17,9 +17,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-template <class T>
+template <class S>
 class BackwardTask {
  public:
+  using T = ComputeOf<S>;  // q, k, v, y and their gradients are S
+
   BackwardTask(const AttentionBackward& p, const AttentionTask& task, const T* deltas, T* scratch)
       : p_(p),
         task_(task),
@@ -42,6 +44,7 @@ class BackwardTask {
     dq_ = scratch + layout.dq;
     weights_ = scratch + layout.weights;
     dscores_ = scratch + layout.dscores;
+    dq_sums_ = scratch + layout.dq_sums;
   }
 
   void run() {
@@ -52,26 +55,33 @@ class BackwardTask {
       keys_ = std::min(kBackwardKeys, visible_.keys - key_);
       key_tile();
     }
+    if (kSumsApart && wants_dq_ && tiles > 0) {
+      key_ = 0;
+      for_each_query_tile([&] { store_dq(dq_of_strip(0), 0, rows_, p_.dq.add); });
+    }
   }
 
  private:
+  // Where dQ is stored in bf16, sums over tiles of keys are kept in f32 until they are complete.
+  static constexpr bool kSumsApart = !std::is_same_v<S, T>;
+
   using D = hn::ScalableTag<T>;
 
   void key_tile() {
     const int64_t batch = task_.batch, kv_head = task_.kv_head, first = visible_.first_key + key_;
-    const T* k = p_.k.row<T>(batch, first, kv_head);
+    const S* k = p_.k.row<S>(batch, first, kv_head);
     const T scale = static_cast<T>(p_.problem.scale), kept = static_cast<T>(keep_scale(p_.problem));
     pack_panels(k, p_.k.row_stride, keys_, head_size_, T(1), key_panels_);
     pack_rows(k, p_.k.row_stride, keys_, head_size_, scale, scaled_keys_);
-    pack_panels(p_.v.row<T>(batch, first, kv_head), p_.v.row_stride, keys_, head_size_, kept, value_panels_);
+    pack_panels(p_.v.row<S>(batch, first, kv_head), p_.v.row_stride, keys_, head_size_, kept, value_panels_);
     std::fill_n(dk_, kBackwardKeys * row_size_, T(0));
     std::fill_n(dv_, kBackwardKeys * row_size_, T(0));
     for_each_query_tile([&] { query_tile(); });
     if (wants_dk_) {
-      unpack_rows(dk_, keys_, head_size_, T(1), p_.dk.add, p_.dk.row<T>(batch, first, kv_head), p_.dk.row_stride);
+      unpack_rows(dk_, keys_, head_size_, T(1), p_.dk.add, p_.dk.row<S>(batch, first, kv_head), p_.dk.row_stride);
     }
     if (wants_dv_) {
-      unpack_rows(dv_, keys_, head_size_, kept, p_.dv.add, p_.dv.row<T>(batch, first, kv_head), p_.dv.row_stride);
+      unpack_rows(dv_, keys_, head_size_, kept, p_.dv.add, p_.dv.row<S>(batch, first, kv_head), p_.dv.row_stride);
     }
   }
 
@@ -93,9 +103,9 @@ class BackwardTask {
 
   void query_tile() {
     const int64_t strips = round_up(rows_, kStrip);
-    pack_rows(p_.q.row<T>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_,
+    pack_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_,
               static_cast<T>(p_.problem.scale), queries_);
-    pack_rows(p_.dy.row<T>(task_.batch, query_, head_), p_.dy.row_stride, rows_, head_size_, T(1), dy_);
+    pack_rows(p_.dy.row<S>(task_.batch, query_, head_), p_.dy.row_stride, rows_, head_size_, T(1), dy_);
     std::fill(queries_ + rows_ * row_size_, queries_ + strips * row_size_, T(0));
     std::fill(dy_ + rows_ * row_size_, dy_ + strips * row_size_, T(0));
     for (int64_t r = 0; r < strips; ++r) {  // rows of padding see what the last row sees
@@ -168,15 +178,26 @@ class BackwardTask {
       if (seen[kStrip - 1] == 0) continue;
       const Left<T> dscores{dscores_ + strip * kBackwardKeys, kBackwardKeys, 1};
       for_each_block(d, head_size_, [&](int64_t c, auto block) HWY_ATTR {
+        if (kSumsApart && key_ > 0) block.load(d, dq_of_strip(strip) + c, row_size_);
         block.add(d, dscores, scaled_keys_ + c, row_size_, 0, seen[0]);
         block.add_where(d, dscores, scaled_keys_ + c, row_size_, seen[0], seen[kStrip - 1],
                         [&](int64_t r, int64_t k) { return k < seen[r]; });
-        block.store(d, dq_ + strip * row_size_ + c, row_size_);
+        block.store(d, dq_of_strip(strip) + c, row_size_);
       });
       // Every query sees the first tile of keys, which comes first.
-      unpack_rows(dq_ + strip * row_size_, std::min(kStrip, rows_ - strip), head_size_, T(1), p_.dq.add || key_ > 0,
-                  p_.dq.row<T>(task_.batch, query_ + strip, head_), p_.dq.row_stride);
+      if (!kSumsApart) store_dq(dq_of_strip(strip), strip, std::min(kStrip, rows_ - strip), p_.dq.add || key_ > 0);
     }
+  }
+
+  T* dq_of_strip(int64_t strip) const {
+    if (!kSumsApart) return dq_ + strip * row_size_;
+    const int64_t head = head_ - task_.kv_head * group_size(p_.problem);
+    const int64_t row = head * round_up(p_.problem.queries, kTileQueries) + query_ - visible_.first_query + strip;
+    return dq_sums_ + row * row_size_;
+  }
+
+  void store_dq(const T* dq, int64_t row, int64_t rows, bool add) const {
+    unpack_rows(dq, rows, head_size_, T(1), add, p_.dq.row<S>(task_.batch, query_ + row, head_), p_.dq.row_stride);
   }
 
   // Gradients of what no weight depends on.
@@ -199,7 +220,7 @@ class BackwardTask {
   }
 
   void clear_rows(const GradientHeads& heads, int64_t head, int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) std::fill_n(heads.row<T>(task_.batch, t, head), head_size_, T(0));
+    for (int64_t t = begin; t < end; ++t) std::fill_n(heads.row<S>(task_.batch, t, head), head_size_, S(0));
   }
 
   const AttentionBackward& p_;
@@ -209,29 +230,31 @@ class BackwardTask {
   const T* deltas_;
   DropoutRow dropout_;
   const bool wants_dq_, wants_dk_, wants_dv_;
-  T *key_panels_, *value_panels_, *scaled_keys_, *dk_, *dv_, *queries_, *dy_, *dq_, *weights_, *dscores_;
+  T *key_panels_, *value_panels_, *scaled_keys_, *dk_, *dv_, *queries_, *dy_, *dq_, *weights_, *dscores_, *dq_sums_;
   int64_t key_ = 0, keys_ = 0, head_ = 0, query_ = 0, rows_ = 0;  // of the tiles at work
   int64_t seen_[kTileQueries] = {};                               // keys of the tile that a row sees
 };
 
 void backward_task(const AttentionBackward& p, const AttentionTask& task, const void* deltas, void* scratch) {
   visit_floating(p.problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    BackwardTask<T>(p, task, static_cast<const T*>(deltas), static_cast<T*>(scratch)).run();
+    using Task = BackwardTask<decltype(zero)>;
+    using T = typename Task::T;
+    Task(p, task, static_cast<const T*>(deltas), static_cast<T*>(scratch)).run();
   });
 }
 
 // rowsum(dY * Y) of positions [begin, end) of (batch, queries), for all heads; deltas (B, H, Tq).
 void delta_rows(const AttentionBackward& p, void* deltas, int64_t begin, int64_t end) {
   visit_floating(p.problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
+    using S = decltype(zero);
+    using T = ComputeOf<S>;
     const hn::ScalableTag<T> d;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t batch = i / p.problem.queries, query = i % p.problem.queries;
       T* delta = static_cast<T*>(deltas) + batch * p.problem.heads * p.problem.queries + query;
       for (int64_t head = 0; head < p.problem.heads; ++head, delta += p.problem.queries) {
-        const T* y = p.y.row<T>(batch, query, head);
-        const T* dy = p.dy.row<T>(batch, query, head);
+        const S* y = p.y.row<S>(batch, query, head);
+        const S* dy = p.dy.row<S>(batch, query, head);
         *delta = sum_of(d, p.problem.head_size, [&](auto load) HWY_ATTR { return hn::Mul(load(y), load(dy)); });
       }
     }
@@ -286,7 +309,7 @@ std::vector<AttentionTask> backward_tasks(const AttentionProblem& p, int64_t thr
 
 void attention_backward(Context& context, const AttentionBackward& p) {
   if (p.problem.batch == 0 || (p.problem.queries == 0 && p.problem.keys == 0)) return;
-  visit_floating(p.problem.dtype, [&](auto zero) {
+  visit_compute(compute_dtype(p.problem.dtype), [&](auto zero) {
     using T = decltype(zero);
     const int64_t positions = p.problem.batch * p.problem.queries;
     const int64_t threads = threads_for(p.problem);

@@ -17,9 +17,11 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
 // One kv head of one sequence, with the query heads of its group.
-template <class T>
+template <class S>
 class ForwardTask {
  public:
+  using T = ComputeOf<S>;  // q, k, v and y are S
+
   ForwardTask(const AttentionForward& p, const AttentionTask& task, T* scratch)
       : p_(p),
         task_(task),
@@ -59,12 +61,12 @@ class ForwardTask {
 
   void pack_keys() {
     const int64_t first = visible_.first_key, keys = visible_.keys;
-    pack_panels(p_.k.row<T>(task_.batch, first, task_.kv_head), p_.k.row_stride, keys, head_size_, T(1), key_panels_);
-    pack_rows(p_.v.row<T>(task_.batch, first, task_.kv_head), p_.v.row_stride, keys, head_size_, T(1), values_);
+    pack_panels(p_.k.row<S>(task_.batch, first, task_.kv_head), p_.k.row_stride, keys, head_size_, T(1), key_panels_);
+    pack_rows(p_.v.row<S>(task_.batch, first, task_.kv_head), p_.v.row_stride, keys, head_size_, T(1), values_);
   }
 
   void query_tile() {
-    pack_rows(p_.q.row<T>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_,
+    pack_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_,
               static_cast<T>(p_.problem.scale), queries_);
     std::fill(queries_ + rows_ * row_size_, queries_ + round_up(rows_, kStrip) * row_size_, T(0));
     std::fill_n(maxima_, kTileQueries, -kInfinity);
@@ -149,14 +151,14 @@ class ForwardTask {
     const D d;
     const T sum = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums_ + row * kLine<T>)));
     const T kept = static_cast<T>(keep_scale(p_.problem));
-    unpack_rows(y_ + row * row_size_, 1, head_size_, kept / sum, false, p_.y.row<T>(task_.batch, query_ + row, head_),
+    unpack_rows(y_ + row * row_size_, 1, head_size_, kept / sum, false, p_.y.row<S>(task_.batch, query_ + row, head_),
                 p_.y.row_stride);
     lse()[query_ + row] = maxima_[row] + std::log(sum);
   }
 
   void clear_rows(int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      std::fill_n(p_.y.row<T>(task_.batch, t, head_), head_size_, T(0));
+      std::fill_n(p_.y.row<S>(task_.batch, t, head_), head_size_, S(0));
       lse()[t] = kInfinity;
     }
   }
@@ -174,8 +176,8 @@ class ForwardTask {
 
 void forward_task(const AttentionForward& p, const AttentionTask& task, void* scratch) {
   visit_floating(p.problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    ForwardTask<T>(p, task, static_cast<T*>(scratch)).run();
+    using Task = ForwardTask<decltype(zero)>;
+    Task(p, task, static_cast<typename Task::T*>(scratch)).run();
   });
 }
 
@@ -195,7 +197,7 @@ void attention_forward(Context& context, const AttentionForward& p) {
   const int64_t threads = threads_for(p.problem);
   const int64_t shares = std::clamp<int64_t>(ceil_divide(kTasksPerThread * threads, kv_heads), 1,
                                              ceil_divide(p.problem.queries, kTileQueries));
-  visit_floating(p.problem.dtype, [&](auto zero) {
+  visit_compute(compute_dtype(p.problem.dtype), [&](auto zero) {
     using T = decltype(zero);
     for_each_task<T>(context, kv_heads * shares, threads, ForwardLayout<T>(p.problem), [&](int64_t i, T* scratch) {
       const int64_t kv_head = i / shares;

@@ -127,12 +127,14 @@ struct BackwardLayout : ScratchLayout<T> {
   int64_t key_panels, value_panels, keys, dk, dv;  // a tile of keys
   int64_t queries, dy, dq;                         // a tile of queries
   int64_t weights, dscores;                        // of both
+  int64_t dq_sums = 0;                             // bf16: dQ of all queries of the group, rounded once at the end
 
   explicit BackwardLayout(const AttentionProblem& p) {
     const int64_t columns = padded<T>(p.head_size);
     for (int64_t* part : {&key_panels, &value_panels, &keys, &dk, &dv}) *part = this->take(kBackwardKeys * columns);
     for (int64_t* part : {&queries, &dy, &dq}) *part = this->take(kTileQueries * columns);
     for (int64_t* part : {&weights, &dscores}) *part = this->take(kTileQueries * kBackwardKeys);
+    if (p.dtype == DType::bf16) dq_sums = this->take(group_size(p) * round_up(p.queries, kTileQueries) * columns);
   }
 };
 

@@ -19,17 +19,18 @@ namespace heed::cpu::HWY_NAMESPACE {
 // ---- Copies
 // ----------------------------------------------------------------------------------------------------------
 
-// to[r][c] = scale * from[r][c], columns padded with zeros to whole cache lines.
-template <class T>
-HWY_INLINE void pack_rows(const T* from, int64_t row_stride, int64_t rows, int64_t columns, T scale,
+// to[r][c] = scale * from[r][c], columns padded with zeros to whole cache lines. Stored, S may be bf16; packed it is
+// the dtype of the computation.
+template <class S, class T = ComputeOf<S>>
+HWY_INLINE void pack_rows(const S* from, int64_t row_stride, int64_t rows, int64_t columns, T scale,
                           T* HWY_RESTRICT to) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto factor = hn::Set(d, scale);
   for (int64_t r = 0; r < rows; ++r) {
-    const T* row = from + r * row_stride;
+    const S* row = from + r * row_stride;
     for (int64_t c = 0; c < padded<T>(columns); c += lanes, to += lanes) {
-      const auto v = c + lanes <= columns ? hn::LoadU(d, row + c)
+      const auto v = c + lanes <= columns ? load_from(d, row + c)
                      : c < columns        ? load_first(d, row + c, columns - c)
                                           : hn::Zero(d);
       hn::Store(hn::Mul(v, factor), d, to);
@@ -38,8 +39,8 @@ HWY_INLINE void pack_rows(const T* from, int64_t row_stride, int64_t rows, int64
 }
 
 // to[r][c] = scale * from[r][c] or += where add; `from` is packed, `to` is strided.
-template <class T>
-HWY_INLINE void unpack_rows(const T* HWY_RESTRICT from, int64_t rows, int64_t columns, T scale, bool add, T* to,
+template <class S, class T = ComputeOf<S>>
+HWY_INLINE void unpack_rows(const T* HWY_RESTRICT from, int64_t rows, int64_t columns, T scale, bool add, S* to,
                             int64_t row_stride) {
   const hn::ScalableTag<T> d;
   const auto factor = hn::Set(d, scale);
@@ -62,17 +63,18 @@ HWY_INLINE int64_t panel_width() {
 #if HWY_TARGET == HWY_SCALAR
 template <class T>
 constexpr int64_t kBlock = 1;
-template <class T>
-HWY_INLINE void transpose_block(const T* from, int64_t, T* to, int64_t, T scale) {
-  *to = scale * *from;
+template <class S, class T>
+HWY_INLINE void transpose_block(const S* from, int64_t, T* to, int64_t, T scale) {
+  *to = scale * static_cast<T>(*from);
 }
 #else
 template <class T>
 constexpr int64_t kBlock = 16 / sizeof(T);
-HWY_INLINE void transpose_block(const float* from, int64_t row_stride, float* to, int64_t to_stride, float scale) {
+template <class S>
+HWY_INLINE void transpose_block(const S* from, int64_t row_stride, float* to, int64_t to_stride, float scale) {
   const hn::FixedTag<float, 4> d;
   const hn::FixedTag<uint64_t, 2> d64;
-  const auto row = [&](int64_t r) HWY_ATTR { return hn::Mul(hn::LoadU(d, from + r * row_stride), hn::Set(d, scale)); };
+  const auto row = [&](int64_t r) HWY_ATTR { return hn::Mul(load_from(d, from + r * row_stride), hn::Set(d, scale)); };
   const auto a = row(0), b = row(1), c = row(2), e = row(3);
   const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
   const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));
@@ -94,20 +96,21 @@ HWY_INLINE void transpose_block(const double* from, int64_t row_stride, double* 
 #endif
 
 // Panels of scale * from; rows padded with zeros to whole panels.
-template <class T>
-HWY_INLINE void pack_panels(const T* from, int64_t row_stride, int64_t rows, int64_t columns, T scale,
+template <class S, class T = ComputeOf<S>>
+HWY_INLINE void pack_panels(const S* from, int64_t row_stride, int64_t rows, int64_t columns, T scale,
                             T* HWY_RESTRICT to) {
   const int64_t width = panel_width<T>();
   for (int64_t r = 0; r < round_up(rows, width); r += kBlock<T>) {
     T* out = to + r / width * width * columns + r % width;
-    const T* in = from + r * row_stride;
+    const S* in = from + r * row_stride;
     int64_t c = 0;
     if (r + kBlock<T> <= rows) {
       for (; c + kBlock<T> <= columns; c += kBlock<T>)
         transpose_block(in + c, row_stride, out + c * width, width, scale);
     }
     for (; c < columns; ++c) {
-      for (int64_t i = 0; i < kBlock<T>; ++i) out[c * width + i] = r + i < rows ? scale * in[i * row_stride + c] : T(0);
+      for (int64_t i = 0; i < kBlock<T>; ++i)
+        out[c * width + i] = r + i < rows ? scale * static_cast<T>(in[i * row_stride + c]) : T(0);
     }
   }
 }

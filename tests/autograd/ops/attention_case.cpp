@@ -117,6 +117,7 @@ OpSample sample(const Setting& s) {
           .run = [s](const Tensors& in) { return attention(in[0], in[1], in[2], options(s)); },
           .reference = plain([s](const auto& in) { return reference(s, in); }),
           .check_gradients_by_differences = s.differences,
+          .backward_reads_result = true,
           .flops = seen * 4.0 * static_cast<double>(s.batch * s.heads * s.queries * s.keys * s.head_size),
           .bytes = 2.0 * sizeof(float) * static_cast<double>(s.batch * s.head_size) *
                    static_cast<double>(s.queries * s.heads + s.keys * s.kv_heads)};

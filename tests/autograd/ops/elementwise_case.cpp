@@ -79,7 +79,7 @@ void declare_errors_of_two(OpCase& op, Tensor (*run)(const Tensor&, const Tensor
 
 void declare_error_of_one(OpCase& op, const std::function<Tensor(const Tensor&)>& run) {
   op.error<DTypeError>(
-      "tokens", [=] { run(from_tokens({1}, {1})); }, op.name + ": x is i32, it must be f32 or f64");
+      "tokens", [=] { run(from_tokens({1}, {1})); }, op.name + ": x is i32, it must be f32, bf16 or f64");
 }
 
 }  // namespace

@@ -34,12 +34,13 @@ OP_CASE(layer_norm) {
   for (const Shape& shape : {Shape{4}, Shape{3, 3}, Shape{2, 3, 65}, Shape{70, 33}, Shape{5, 128}}) {
     const Shape columns{shape.columns()};
     op.sample({.label = shape.text(),
-               .inputs = {normal("x", shape, 0.5, 2), normal("weight", columns, 1, 0.3), normal("bias", columns)},
+               .inputs = {normal("x", shape, 0.5, 2), vector_parameter(normal("weight", columns, 1, 0.3)),
+                          vector_parameter(normal("bias", columns))},
                .run = [](const Tensors& in) { return layer_norm(in[0], in[1], in[2], kEps); },
                .reference = plain([](const auto& in) { return reference(in); })});
   }
   op.sample({.label = "without bias",
-             .inputs = {normal("x", {6, 17}), normal("weight", {17}, 1, 0.3)},
+             .inputs = {normal("x", {6, 17}), vector_parameter(normal("weight", {17}, 1, 0.3))},
              .run = [](const Tensors& in) { return layer_norm(in[0], in[1], Tensor(), kEps); },
              .reference = plain([](const auto& in) { return reference(in); })});
 
@@ -67,7 +68,8 @@ OP_CASE(layer_norm) {
 
   constexpr int64_t kRows = 768, kColumns = 128;
   op.bench({.label = "768 x 128",
-            .inputs = {normal("x", {kRows, kColumns}), normal("weight", {kColumns}), normal("bias", {kColumns})},
+            .inputs = {normal("x", {kRows, kColumns}), vector_parameter(normal("weight", {kColumns})),
+                       vector_parameter(normal("bias", {kColumns}))},
             .run = [](const Tensors& in) { return layer_norm(in[0], in[1], in[2]); },
             .flops = 8.0 * kRows * kColumns,
             .bytes = 2.0 * kRows * kColumns * sizeof(float)});

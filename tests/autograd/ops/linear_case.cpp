@@ -25,7 +25,7 @@ OpSample sample(const Shape& x, int64_t outputs, bool bias) {
                   .inputs = {normal("x", x), normal("weight", {outputs, x.columns()})},
                   .run = [](const Tensors& in) { return linear(in[0], in[1], in.size() > 2 ? in[2] : Tensor()); },
                   .reference = plain([](const auto& in) { return reference(in); })};
-  if (bias) result.inputs.push_back(normal("bias", {outputs}));
+  if (bias) result.inputs.push_back(vector_parameter(normal("bias", {outputs})));
   result.flops = 2.0 * static_cast<double>(x.numel() * outputs);
   result.bytes = 4.0 * static_cast<double>(x.numel() + x.rows() * outputs + x.columns() * outputs);
   return result;
