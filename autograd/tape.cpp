@@ -15,8 +15,18 @@ namespace {
 std::atomic<int64_t> node_count = 0;
 std::atomic<uint64_t> next_sequence = 0;
 thread_local bool grad_mode = true;
+thread_local WorkObserver* work_observer = nullptr;
+
+void tell(Work::Kind kind, const char* name, const Tensor& result, const std::vector<Tensor>& inputs) {
+  if (work_observer != nullptr) work_observer->done({kind, name, &result, &inputs});
+}
 
 }  // namespace
+
+void set_work_observer(WorkObserver* observer) { work_observer = observer; }
+void work_done(const char* name) {
+  if (work_observer != nullptr) work_observer->done({.name = name});
+}
 
 GradModeGuard::GradModeGuard(bool on) : before_(grad_mode) { grad_mode = on; }
 GradModeGuard::~GradModeGuard() { grad_mode = before_; }
@@ -73,6 +83,7 @@ class Tape {
 Tensor record(const char* name, Output output, std::vector<Tensor> inputs, Backward backward) {
   Tensor result = Tape::take(std::move(output));
   if (detect_anomaly()) require_finite(name, current_scope(), "result", result, inputs);
+  tell(Work::Kind::forward, name, result, inputs);
   const bool wanted = grad_enabled() && std::any_of(inputs.begin(), inputs.end(),
                                                     [](const Tensor& input) { return input.requires_grad(); });
   if (!wanted) return result;
@@ -208,6 +219,7 @@ void run_node(Node& node) {
   try {
     node.backward(dy, gradients);
     gradients.finish();
+    tell(Work::Kind::backward, node.name, dy, node.inputs);
   } catch (...) {
     gradients.abandon();
     throw;

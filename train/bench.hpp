@@ -10,11 +10,18 @@ namespace heed::train {
 
 // Every operation's forward and backward: ms, GB/s or GFLOP/s, and % of the measured ceiling (copy bandwidth, best
 // matrix product). names: operations, empty: all. Throws ConfigError for one that does not exist.
-void bench_operations(const std::vector<std::string>& names);
+void bench_operations(const std::vector<std::string>& names, bool as_json);
 
-// Updates of a config: ms, tokens/s, MFU.
+struct BenchUpdateOptions {
+  int64_t warm_up = 3;  // updates before those that are timed
+  int64_t updates = 0;  // timed; 0: enough to trust the middle one
+  bool as_json = false;
+};
+
+// Updates of a config: ms, tokens/s, MFU, peak memory by category and of the process, and one update by operation.
 // MFU = tokens/s * FLOPs per token / peak; FLOPs per token = 6 * weights in matrix products + 6 L T H D (causal
-// attention); the peak is the best measured product in f32 at the model's own shapes.
-void bench_update(const Config& config);
+// attention); the peak is the best measured product in the run's precision at the model's own shapes.
+// The timed updates run as in training; the update by operation is measured in others after them.
+void bench_update(const Config& config, const BenchUpdateOptions& options);
 
 }  // namespace heed::train

@@ -31,6 +31,7 @@ struct Arguments {
   std::string checkpoint;
   train::GenerateOptions generate;
   data::PrepareConfig prepare;
+  train::BenchUpdateOptions bench;
 };
 
 void print_info() {
@@ -120,6 +121,30 @@ void add_data(CLI::App& app, Arguments& arguments, const RunCommand& run) {
   });
 }
 
+void add_bench(CLI::App& app, Arguments& arguments, const RunCommand& run) {
+  CLI::App* command = app.add_subcommand("bench", "time the operations, or the updates of a config");
+  train::BenchUpdateOptions& o = arguments.bench;
+  command->add_option("operation", arguments.operations, "operations to time; all without one");
+  CLI::Option* config = command->add_option("--config", arguments.config, "time the updates of this config instead");
+  command->add_option("--set", arguments.overrides, "table.key=value … for --config")->needs(config);
+  command->add_option("--warm-up", o.warm_up, "updates before those that are timed")
+      ->check(CLI::Range(0, 1'000'000))
+      ->needs(config)
+      ->capture_default_str();
+  command->add_option("--updates", o.updates, "updates that are timed; without it, as many as are needed")
+      ->check(CLI::Range(1, 1'000'000))
+      ->needs(config);
+  command->add_flag("--json", o.as_json, "print one JSON object instead of a table");
+  run(command, [&arguments, &o] {
+    if (arguments.config.empty()) {
+      train::bench_operations(arguments.operations, o.as_json);
+    } else {
+      train::bench_update(train::load_config(arguments.config, arguments.overrides), o);
+    }
+    return 0;
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -168,18 +193,7 @@ int main(int argc, char** argv) {
   gradcheck->add_option("operation", arguments.operations, "operations to check, or gpt; all without one");
   run(gradcheck, [&] { return train::run_gradcheck(arguments.operations) ? 0 : 1; });
 
-  CLI::App* bench = app.add_subcommand("bench", "time the operations, or the updates of a config");
-  bench->add_option("operation", arguments.operations, "operations to time; all without one");
-  bench->add_option("--config", arguments.config, "time the updates of this config instead");
-  bench->add_option("--set", arguments.overrides, "table.key=value … for --config");
-  run(bench, [&] {
-    if (arguments.config.empty()) {
-      train::bench_operations(arguments.operations);
-    } else {
-      train::bench_update(train::load_config(arguments.config, arguments.overrides));
-    }
-    return 0;
-  });
+  add_bench(app, arguments, run);
 
   CLI::App* info = app.add_subcommand("info", "print what this build holds and where it runs");
   run(info, [] {

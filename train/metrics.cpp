@@ -1,7 +1,6 @@
 #include "train/metrics.hpp"
 
 #include <cerrno>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -9,6 +8,7 @@
 
 #include "autograd/core/check.hpp"
 #include "train/durable_file.hpp"
+#include "train/json.hpp"
 
 namespace heed::train {
 namespace {
@@ -43,9 +43,7 @@ fs::path plain_path(const std::string& text) {
   return path.has_filename() ? path : path.parent_path();
 }
 
-std::string json_number(std::optional<double> value) {
-  return value && std::isfinite(*value) ? fmt::format("{:.9g}", *value) : "null";
-}
+std::string json_number(std::optional<double> value) { return value ? json::number(*value) : "null"; }
 
 constexpr const char* kHeader = "step,tokens,train_loss,val_loss,learning_rate,grad_norm,tokens_per_s,seconds\n";
 

@@ -111,7 +111,9 @@ double Trainer::accumulate_gradients() {
     targets_ += counted_targets(batches.back());
   }
   require<DataError>(targets_ > 0, "update {}: the batch has no targets", step_ + 1);
+  work_done("batch");
   model_->parameters().zero_gradients();
+  work_done("zero gradients");
   double loss_sum = 0;
   for (size_t i = 0; i < batches.size(); ++i) {
     const Shape shape{batches[i].rows, batches[i].seq_len};
@@ -131,10 +133,12 @@ Update Trainer::update() {
   const AnomalyGuard anomaly(config_.train.detect_anomaly);
   const double loss = accumulate_gradients();
   const double norm = optim::global_norm(spans_);
+  work_done("gradient norm");
   if (!std::isfinite(loss) || !std::isfinite(norm)) report_divergence(loss, norm);
   const double learning_rate = optim::learning_rate(schedule_options(config_), step_);
   optimizer_->step(learning_rate, optim::clip_factor(norm, config_.optim.clip_norm));
   model_->parameters().update_copies();
+  work_done("optimizer");
   ++step_;
   return {.step = step_, .targets = targets_, .loss = loss, .learning_rate = learning_rate, .grad_norm = norm};
 }

@@ -318,5 +318,27 @@ TEST(Tape, AnUnfinishedGradientIsNotLeftBehind) {
   EXPECT_FALSE(x.grad());
 }
 
+// Forward as it goes, backward in reverse, with the shapes; nothing once it is taken away.
+TEST(Tape, AnObserverIsToldOfEachOperation) {
+  struct : WorkObserver {
+    std::vector<std::string> seen;
+    void done(const Work& work) override {
+      const char* kinds[] = {"forward", "backward", "other"};
+      seen.push_back(fmt::format("{} {}", kinds[static_cast<size_t>(work.kind)], work.name));
+      if (work.result != nullptr) seen.back() += fmt::format(" {} of {}", work.result->shape(), work.inputs->size());
+    }
+  } observer;
+  const Tensor x = leaf({2, 3}, Values(6, 1));
+  set_work_observer(&observer);
+  backward(plus(scaled(x, 2), x), full({2, 3}, DType::f64, 1));
+  work_done("the rest");
+  set_work_observer(nullptr);
+  scaled(x, 2);
+  work_done("unseen");
+  EXPECT_EQ(observer.seen,
+            (std::vector<std::string>{"forward scaled (2, 3) of 1", "forward plus (2, 3) of 2",
+                                      "backward plus (2, 3) of 2", "backward scaled (2, 3) of 1", "other the rest"}));
+}
+
 }  // namespace
 }  // namespace heed::test

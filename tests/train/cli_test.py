@@ -128,7 +128,28 @@ class Commands(CommandLine):
         result = self.run_heed("bench", "--config", self.config)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("MFU", result.stdout)
+        self.assertIn("attention_packed (4, 8, 48) backward", result.stdout)
         self.assertFalse((self.folder / "runs").exists())
+
+    def test_bench_as_json(self):
+        result = self.run_heed("bench", "--config", self.config, "--set", "d_model=32", "--updates", 4, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = json.loads(result.stdout)
+        self.assertEqual(len(found["seconds"]), 4)
+        self.assertEqual(found["tokens"], 4 * 8)
+        self.assertGreater(found["peak_bytes"]["resident"], found["peak_bytes"]["total"])
+        self.assertIn("cross_entropy", [row["operation"] for row in found["operations"]])
+        resolved = self.folder / "resolved.toml"
+        resolved.write_text(found["config"])
+        self.assertIn("d_model = 32", found["config"])
+        self.assertEqual(self.run_heed("config", resolved).returncode, 0)
+
+        operations = json.loads(self.run_heed("bench", "scale", "--json").stdout)["operations"]
+        self.assertEqual({row["operation"] for row in operations}, {"scale"})
+        self.assertEqual({row["direction"] for row in operations}, {"forward", "backward"})
+
+    def test_bench_takes_no_option_without_effect(self):
+        self.assert_error(self.run_heed("bench", "--updates", 3), 2, "--config")
 
 
 ALPHABET = """

@@ -223,13 +223,15 @@ OP_CASE(attention) {
                    .heads = 4,
                    .kv_heads = 4,
                    .head_size = 32}));
-  op.bench(sample({.label = "1 x 1024, 12 heads of 64",
-                   .batch = 1,
-                   .queries = 1024,
-                   .keys = 1024,
-                   .heads = 12,
-                   .kv_heads = 12,
-                   .head_size = 64}));
+  for (const int64_t length : {256, 1024, 4096}) {
+    op.bench(sample({.label = fmt::format("1 x {}, 12 heads of 64", length),
+                     .batch = 1,
+                     .queries = length,
+                     .keys = length,
+                     .heads = 12,
+                     .kv_heads = 12,
+                     .head_size = 64}));
+  }
 }
 
 OP_CASE(attention_packed) {

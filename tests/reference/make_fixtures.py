@@ -1,0 +1,151 @@
+"""The fixtures that tests/train/reference_test.cpp compares heed with.
+
+    make_fixtures.py HEED             makes fixtures/*.h5 from models that the program HEED has made
+    make_fixtures.py --check FIXTURE  its updates once more: the loss of each beside what is stored
+
+A fixture has the layout of a heed checkpoint (train/hdf5_image.hpp):
+    tensors/weights/NAME      f32; both precisions begin with them
+    tensors/inputs, targets   i32 (update, row, position); a target of -1 does not count
+    tensors/PRECISION/…       what PyTorch computes in f32 and in f64: logits and gradients/NAME of the first update,
+                              losses and norms (before clipping) of all
+    texts/config              the resolved config
+    texts/text                of trainer.h5: what its config trains on
+"""
+
+import argparse
+import pathlib
+import subprocess
+import tempfile
+import tomllib
+
+import h5py
+import numpy as np
+import torch
+
+from torch_gpt import IGNORED, build, loss_of, make_optimizer, read_checkpoint, update
+
+FIXTURES = pathlib.Path(__file__).parent / "fixtures"
+DTYPES = {"f32": torch.float32, "f64": torch.float64}
+
+# Odd sizes; a clip_norm that some updates pass and others do not; a schedule with all its parts.
+BASE = """
+[model]
+num_layers = 2
+d_model = 18
+num_heads = 6
+d_ff = 19
+seq_len = 7
+norm_position = "{norm}"
+num_kv_heads = {kv_heads}
+tie_embeddings = {tied}
+position = "{position}"
+activation = "{activation}"
+bias = {bias}
+[data]
+{data}
+[optim]
+learning_rate = 1e-2
+min_learning_rate = 1e-3
+warmup_steps = 3
+weight_decay = 0.3
+clip_norm = {clip}
+[train]
+steps = 10
+batch_size = 3
+micro_batch_size = {micro}
+precision = "f32"
+"""
+NGRAM = 'source = "ngram"\nvocab_size = 13\norder = 2'
+CASES = [  # norm, num_kv_heads, tied, position, activation, bias
+    ("pre", 6, True, "learned", "gelu", True),
+    ("pre", 6, False, "none", "relu", False),
+    ("pre", 2, True, "sinusoidal", "gelu", True),
+    ("pre", 1, False, "learned", "gelu", True),
+    ("post", 6, True, "learned", "gelu", True),
+    ("post", 6, False, "sinusoidal", "gelu", False),
+    ("post", 1, True, "none", "relu", True),
+    ("post", 2, False, "learned", "gelu", True),
+]
+TEXT = "bad cafe"  # one window, so every row of every batch; the same again for validation
+
+
+def results(config, weights, inputs, targets, dtype):
+    """What a fixture stores of one precision."""
+    model = build(config, weights, dtype)
+    found = {"logits": model(inputs[0]).detach()}
+    loss_of(model(inputs[0]), targets[0], (targets[0] != IGNORED).sum()).backward()
+    found |= {f"gradients/{name}": parameter.grad.clone() for name, parameter in model.named_parameters()}
+    optimizer = make_optimizer(model, config["optim"])
+    steps = [update(model, optimizer, config, step, *batch) for step, batch in enumerate(zip(inputs, targets))]
+    losses, norms = zip(*steps)
+    return found | {"losses": torch.tensor(losses, dtype=dtype), "norms": torch.tensor(norms, dtype=dtype)}
+
+
+def write_fixture(path, config_text, text, weights, inputs, targets):
+    tensors = {f"weights/{name}": values for name, values in weights.items()}
+    tensors |= {"inputs": inputs.int(), "targets": targets.int()}
+    for name, dtype in DTYPES.items():
+        found = results(tomllib.loads(config_text), weights, inputs, targets, dtype)
+        tensors |= {f"{name}/{key}": values for key, values in found.items()}
+    with h5py.File(path, "w", libver=("v110", "v110")) as file:
+        groups = {name.rsplit("/", 1)[0] for name in tensors if "/" in name}
+        for group in ("tensors", "integers", "reals", "texts", *sorted(f"tensors/{name}" for name in groups)):
+            file.create_group(group)  # not left to the datasets, whose groups would get the time of day
+        for name, values in tensors.items():
+            file[f"tensors/{name}"] = values.numpy()
+        for name, value in (("config", config_text), ("text", text)):
+            file[f"texts/{name}"] = np.frombuffer(value.encode(), dtype=np.uint8)
+
+
+def made_by_heed(heed, config_text, folder):
+    """The resolved config and the weights after a run of heed, each weight moved so that no bias is 0, no gain 1."""
+    config = pathlib.Path(folder) / "fixture.toml"
+    config.write_text(config_text)
+    subprocess.run([heed, "train", config], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+    checkpoint = pathlib.Path(folder) / "runs/fixture/checkpoints/last.h5"
+    _, weights = read_checkpoint(checkpoint)
+    with h5py.File(checkpoint) as file:
+        resolved = bytes(file["texts/config"][:]).decode()
+    return resolved, {name: values + 0.2 * torch.randn(values.shape) for name, values in weights.items()}
+
+
+def make_fixtures(heed):
+    torch.manual_seed(1)
+    heed = pathlib.Path(heed).resolve()
+    for norm, kv_heads, tied, position, activation, bias in CASES:
+        settings = dict(norm=norm, kv_heads=kv_heads, position=position, activation=activation)
+        settings |= dict(tied=str(tied).lower(), bias=str(bias).lower(), data=NGRAM, clip=2.0, micro=0)
+        with tempfile.TemporaryDirectory() as folder:
+            config, weights = made_by_heed(heed, BASE.format(**settings), folder)
+        inputs, targets = torch.randint(13, (2, 10, 3, 7))
+        targets[torch.rand(targets.shape) < 0.1] = IGNORED
+        name = f"{norm}_{'mha' if kv_heads == 6 else 'gqa'}_{'tied' if tied else 'untied'}.h5"
+        write_fixture(FIXTURES / name, config, "", weights, inputs, targets)
+
+    settings |= dict(data='source = "text"\npath = "text.txt"\nval_fraction = 0.5', clip=1.5, micro=1)
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "text.txt").write_text(TEXT + TEXT)
+        config, weights = made_by_heed(heed, BASE.format(**settings), folder)
+    tokens = torch.tensor([sorted(set(TEXT)).index(letter) for letter in TEXT])
+    inputs, targets = (part.expand(10, 3, 7) for part in (tokens[:-1], tokens[1:]))
+    write_fixture(FIXTURES / "trainer.h5", config, TEXT + TEXT, weights, inputs, targets)
+
+
+def check(path):
+    config, weights = read_checkpoint(path, "weights")
+    with h5py.File(path) as file:
+        inputs, targets = (torch.from_numpy(file[f"tensors/{name}"][:]).long() for name in ("inputs", "targets"))
+        stored = {name: file[f"tensors/{name}/losses"][:] for name in DTYPES}
+    for name, dtype in DTYPES.items():
+        found = results(config, weights, inputs, targets, dtype)
+        for step, (loss, norm) in enumerate(zip(found["losses"].tolist(), found["norms"].tolist())):
+            print(f"{name} update {step + 1:2}  loss {loss:.12g}  stored {stored[name][step]:.12g}  norm {norm:.6g}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", help="the program heed, or with --check a fixture")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    check(options.path) if options.check else make_fixtures(options.path)

@@ -1,0 +1,243 @@
+"""heed's GPT in PyTorch: the reference of the tests, and the other side of tests/bench/compare_torch.py.
+
+    torch_gpt.py time RESULT          seconds of each update, as JSON; RESULT: what `heed bench --json` printed of the
+                                      same config
+    torch_gpt.py attention B T H D    seconds of attention alone, forward and backward, as JSON
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import pathlib
+import resource
+import time
+import tomllib
+
+import h5py
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+IGNORED = -1  # a target that does not count
+
+
+class Attention(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.size = c["d_model"] // c["num_heads"]
+        self.heads = [c["num_heads"], c["num_kv_heads"], c["num_kv_heads"]]
+        self.qkv = nn.Linear(c["d_model"], sum(self.heads) * self.size, c["bias"])
+        self.projection = nn.Linear(c["d_model"], c["d_model"], c["bias"])
+        self.dropout = c["attention_dropout"]
+
+    def forward(self, x):
+        parts = self.qkv(x).split([count * self.size for count in self.heads], dim=-1)
+        q, k, v = (part.unflatten(-1, (-1, self.size)).transpose(1, 2) for part in parts)
+        dropout = self.dropout if self.training else 0.0
+        grouped = self.heads[0] != self.heads[1]
+        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, enable_gqa=grouped)
+        return self.projection(mixed.transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.up = nn.Linear(c["d_model"], c["d_ff"], c["bias"])
+        self.down = nn.Linear(c["d_ff"], c["d_model"], c["bias"])
+        self.relu = c["activation"] == "relu"
+
+    def forward(self, x):
+        hidden = self.up(x)
+        return self.down(F.relu(hidden) if self.relu else F.gelu(hidden, approximate="tanh"))
+
+
+class Block(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(c["d_model"], c["norm_eps"], bias=c["bias"])
+        self.attention = Attention(c)
+        self.feed_forward_norm = nn.LayerNorm(c["d_model"], c["norm_eps"], bias=c["bias"])
+        self.feed_forward = FeedForward(c)
+        self.dropout = nn.Dropout(c["dropout"])
+        self.pre = c["norm_position"] == "pre"
+
+    def forward(self, x):
+        if self.pre:
+            x = x + self.dropout(self.attention(self.attention_norm(x)))
+            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        x = self.attention_norm(x + self.dropout(self.attention(x)))
+        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+
+
+class Gpt(nn.Module):
+    """c: the table [model] of a resolved config. Parameters have heed's names and shapes."""
+
+    def __init__(self, c, vocab_size):
+        super().__init__()
+        self.token_embedding = nn.Embedding(vocab_size, c["d_model"])
+        self.position_embedding = None
+        if c["position"] == "learned":
+            self.position_embedding = nn.Embedding(c["seq_len"], c["d_model"])
+        positions = sinusoids(c["seq_len"], c["d_model"]) if c["position"] == "sinusoidal" else None
+        self.register_buffer("sinusoids", positions, persistent=False)
+        self.blocks = nn.ModuleList(Block(c) for _ in range(c["num_layers"]))
+        self.last_norm = nn.Identity()
+        if c["norm_position"] == "pre":
+            self.last_norm = nn.LayerNorm(c["d_model"], c["norm_eps"], bias=c["bias"])
+        self.head = None if c["tie_embeddings"] else nn.Linear(c["d_model"], vocab_size, bias=False)
+        self.dropout = nn.Dropout(c["dropout"])
+        for parameter in self.parameters():  # as heed begins, but for the projections, which it scales down
+            if parameter.dim() >= 2:
+                nn.init.normal_(parameter, std=c["init_std"])
+
+    def forward(self, tokens):
+        x = self.token_embedding(tokens)
+        if self.position_embedding is not None:
+            x = x + self.position_embedding.weight[: tokens.shape[1]]
+        if self.sinusoids is not None:
+            x = x + self.sinusoids[: tokens.shape[1]]
+        x = self.dropout(x)
+        for block in self.blocks:
+            x = block(x)
+        return F.linear(self.last_norm(x), (self.head or self.token_embedding).weight)
+
+
+def sinusoids(length, width):
+    column = torch.arange(width, dtype=torch.float64)
+    angle = torch.arange(length, dtype=torch.float64)[:, None] / 10000.0 ** ((column - column % 2) / width)
+    return torch.where(column % 2 == 0, angle.sin(), angle.cos())
+
+
+def loss_of(logits, targets, count):
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum") / count
+
+
+def make_optimizer(model, c, fused=False):
+    decayed = [p for p in model.parameters() if p.dim() >= 2]
+    others = [p for p in model.parameters() if p.dim() < 2]
+    groups = [{"params": decayed, "weight_decay": c["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
+    groups = [group for group in groups if group["params"]]
+    return torch.optim.AdamW(groups, lr=0.0, betas=(c["beta1"], c["beta2"]), eps=c["eps"], fused=fused)
+
+
+def learning_rate(config, step):
+    c, peak, warmup = config["optim"], config["optim"]["learning_rate"], config["optim"]["warmup_steps"]
+    if step < warmup:
+        return peak * (step + 1) / (warmup + 1)
+    if c["schedule"] == "constant":
+        return peak
+    done = (step - warmup) / (config["train"]["steps"] - warmup)
+    share = 1 - done if c["schedule"] == "linear" else (1 + math.cos(math.pi * done)) / 2
+    return c["min_learning_rate"] + (peak - c["min_learning_rate"]) * share
+
+
+def update(model, optimizer, config, step, inputs, targets, precision=contextlib.nullcontext()):
+    """One update; gives the loss before it and the norm of the gradients before clipping."""
+    optimizer.zero_grad(set_to_none=True)
+    rows = config["train"]["micro_batch_size"] or len(inputs)
+    count = (targets != IGNORED).sum()
+    total = 0.0
+    for part, part_targets in zip(inputs.split(rows), targets.split(rows)):
+        with precision:
+            loss = loss_of(model(part), part_targets, count)
+        loss.backward()
+        total += loss.item()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), config["optim"]["clip_norm"] or math.inf)
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate(config, step)
+    optimizer.step()
+    return total, norm.item()
+
+
+# ---- Files -----------------------------------------------------------------------------------------------------------
+
+
+def read_checkpoint(path, group="parameters"):
+    """The resolved config and the weights by name, of a heed checkpoint, or of a fixture (group "weights")."""
+    with h5py.File(path) as file:
+        config = tomllib.loads(bytes(file["texts/config"][:]).decode())
+        weights = {name: torch.from_numpy(values[:]) for name, values in file["tensors"][group].items()}
+    return config, weights
+
+
+def build(config, weights, dtype):
+    model = Gpt(config["model"], len(weights["token_embedding.weight"])).to(dtype)
+    model.load_state_dict({name: values.to(dtype) for name, values in weights.items()}, strict=True)
+    return model
+
+
+# ---- Timing ----------------------------------------------------------------------------------------------------------
+
+
+def timed(call, warm_up, count):
+    for _ in range(warm_up):
+        call()
+    seconds = []
+    for _ in range(count):
+        begin = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - begin)
+    return seconds
+
+
+def peak_resident_bytes():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+LIBRARIES_BYTES = peak_resident_bytes()  # once all is imported and before there is a model
+
+
+def print_timing(seconds, **more):
+    memory = {"peak_bytes": peak_resident_bytes(), "libraries_bytes": LIBRARIES_BYTES}
+    print(json.dumps({"seconds": seconds, **memory, "torch": torch.__version__, **more}))
+
+
+def time_updates(options):
+    """Best eager settings: SDPA, fused AdamW, gradients set to none; the tokens are drawn outside the clock."""
+    result = json.loads(pathlib.Path(options.result).read_text())
+    config, vocab_size = tomllib.loads(result["config"]), result["vocab_size"]
+    model = Gpt(config["model"], vocab_size).float()
+    optimizer = make_optimizer(model, config["optim"], fused=True)
+    bf16 = options.dtype == "bf16"
+    precision = torch.autocast("cpu", dtype=torch.bfloat16) if bf16 else contextlib.nullcontext()
+    run = torch.compile(model) if options.compile else model
+    shape = (config["train"]["batch_size"], config["model"]["seq_len"])
+    inputs, targets = torch.randint(vocab_size, (2, *shape))
+
+    def call():
+        update(run, optimizer, config, 0, inputs, targets, precision)
+
+    print_timing(timed(call, options.warm_up, options.updates), tokens=inputs.numel())
+
+
+def time_attention(options):
+    b, t, h, d = options.shape
+    q, k, v, dy = (torch.randn(b, h, t, d, requires_grad=i < 3) for i in range(4))
+
+    def call():
+        q.grad = k.grad = v.grad = None
+        F.scaled_dot_product_attention(q, k, v, is_causal=True).backward(dy)
+
+    print_timing(timed(call, options.warm_up, options.updates))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    updates, attention = commands.add_parser("time"), commands.add_parser("attention")
+    updates.add_argument("result")
+    updates.add_argument("--compile", action="store_true")
+    updates.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
+    attention.add_argument("shape", type=int, nargs=4)
+    for command in (updates, attention):
+        command.add_argument("--threads", type=int, default=2)
+        command.add_argument("--warm-up", type=int, default=3)
+        command.add_argument("--updates", type=int, default=10)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    time_updates(options) if options.command == "time" else time_attention(options)
+
+
+if __name__ == "__main__":
+    main()
