@@ -8,6 +8,7 @@
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/op_case.hpp"
 #include "autograd/tape.hpp"
+#include "train/output.hpp"
 #include "train/trainer.hpp"
 
 namespace heed::train {
@@ -94,8 +95,8 @@ void print_row(const std::string& label, double seconds, const OpSample& sample,
                const Ceilings& ceilings) {
   const double flops = work * sample.flops / seconds, bytes = work * sample.bytes / seconds;
   const double share = std::max(flops / ceilings.flops_per_s, bytes / ceilings.bytes_per_s);
-  fmt::print("  {:<44} {:>9.3f} ms {:>8.1f} GFLOP/s {:>7.1f} GB/s {:>5.0f} %\n", label, seconds * 1e3, flops / 1e9,
-             bytes / 1e9, share * 100);
+  print("  {:<44} {:>9.3f} ms {:>8.1f} GFLOP/s {:>7.1f} GB/s {:>5.0f} %\n", label, seconds * 1e3, flops / 1e9,
+        bytes / 1e9, share * 100);
 }
 
 void bench_operation(const OpCase& op, const Ceilings& ceilings) {
@@ -131,9 +132,9 @@ void bench_operations(const std::vector<std::string>& names) {
     require<ConfigError>(known, "bench: there is no operation '{}' (`heed gradcheck` lists them all)", name);
   }
   const Ceilings ceilings{copy_bandwidth(), gemm_rate(1024, 1024, 1024, false, true)};
-  fmt::print("ceilings: {:.1f} GB/s (copy of 256 MiB, read + write), {:.0f} GFLOP/s (f32 product 1024^3), {} threads\n",
-             ceilings.bytes_per_s / 1e9, ceilings.flops_per_s / 1e9, cpu::max_threads());
-  fmt::print("data that fits into the caches can pass 100 % of the copy\n");
+  print("ceilings: {:.1f} GB/s (copy of 256 MiB, read + write), {:.0f} GFLOP/s (f32 product 1024^3), {} threads\n",
+        ceilings.bytes_per_s / 1e9, ceilings.flops_per_s / 1e9, cpu::max_threads());
+  print("data that fits into the caches can pass 100 % of the copy\n");
   for (const OpCase& op : op_cases()) {
     if (names.empty() || std::find(names.begin(), names.end(), op.name) != names.end()) bench_operation(op, ceilings);
   }
@@ -150,11 +151,11 @@ void bench_update(const Config& config) {
   const double attention = 6.0 * static_cast<double>(m.num_layers * m.seq_len * m.d_model);
   const double peak = peak_at_shapes(m, config.train.rows_per_micro_batch() * m.seq_len);
   const double rate = static_cast<double>(tokens_per_update) / seconds;
-  fmt::print("update        {:.2f} ms, {:.0f} tokens/s ({} tokens, {} parameters, {})\n", seconds * 1e3, rate,
-             tokens_per_update, trainer.model().parameters().parameters(), name(config.train.precision));
-  fmt::print("FLOPs/token   {:.4g} in weights + {:.4g} in attention\n", weights, attention);
-  fmt::print("MFU           {:.1f} % of {:.0f} GFLOP/s (best f32 product at this model's shapes)\n",
-             100 * rate * (weights + attention) / peak, peak / 1e9);
+  print("update        {:.2f} ms, {:.0f} tokens/s ({} tokens, {} parameters, {})\n", seconds * 1e3, rate,
+        tokens_per_update, trainer.model().parameters().parameters(), name(config.train.precision));
+  print("FLOPs/token   {:.4g} in weights + {:.4g} in attention\n", weights, attention);
+  print("MFU           {:.1f} % of {:.0f} GFLOP/s (best f32 product at this model's shapes)\n",
+        100 * rate * (weights + attention) / peak, peak / 1e9);
 }
 
 }  // namespace heed::train
