@@ -20,6 +20,10 @@ void run_eval(const std::string& checkpoint, const std::vector<std::string>& ove
                      loaded.config.data.path, source->vocab_size(), loaded.model->config().vocab_size);
   const int64_t seq_len = loaded.config.model.seq_len;
   const data::BatchLoader loader(*source, seq_len, loaded.config.train.batch_size);
+  require<DataError>(loader.num_eval_windows(data::Split::validation) + loader.num_eval_windows(data::Split::test) > 0,
+                     "eval: {} was trained without validation and test (data.val_fraction = 0, data.test_fraction = "
+                     "0), so there is nothing to evaluate",
+                     checkpoint);
   print("{}, after update {}\n", checkpoint, loaded.step);
   for (const auto& [split, name] : {std::pair{data::Split::validation, "validation"}, {data::Split::test, "test"}}) {
     if (loader.num_eval_windows(split) == 0) continue;

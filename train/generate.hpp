@@ -10,13 +10,13 @@
 namespace heed::train {
 
 struct GenerateOptions {
-  std::string checkpoint;
-  std::string prompt;         // text; token ids with spaces where the model has no tokenizer
+  std::string checkpoint = {};
+  std::string prompt = {};    // text; token ids with spaces where the model has no tokenizer
   bool skip_unknown = false;  // leave out characters of the prompt that have no token
   int64_t num_tokens = 200;   // most tokens of a sample
   int64_t num_samples = 1;
   uint32_t seed = 1;
-  SamplerOptions sampler;
+  SamplerOptions sampler = {};
 };
 
 // The prompt's tokens; for an empty prompt the start token (data/tokenizer.hpp), which is not printed.

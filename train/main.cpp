@@ -126,7 +126,7 @@ void add_data(CLI::App& app, Arguments& arguments, const RunCommand& run) {
   prepare->add_option("output", p.output_path, "HDF5 file, which must not be there yet")->required();
   prepare->add_option("--tokenizer", p.tokenizer, "char, byte or bpe")->transform(CLI::CheckedTransformer(kinds));
   prepare->add_option("--vocab-size", p.vocab_size, "of bpe");
-  prepare->add_option("--val-fraction", p.val_fraction, "share for validation")->capture_default_str();
+  prepare->add_option("--val-fraction", p.val_fraction, "share for validation; 0: none")->capture_default_str();
   prepare->add_option("--test-fraction", p.test_fraction, "share for the test")->capture_default_str();
   run(prepare, [&p] {
     p.written_by = std::string("heed ") + kVersion;
