@@ -19,15 +19,6 @@ void shuffle(std::vector<int64_t>& order, const RandomStream& stream) {
   }
 }
 
-void require_lines(const std::string& name, const SplitSizes& sizes) {
-  const auto require_split = [&](int64_t lines, const char* split, const char* remedy) {
-    require<DataError>(lines > 0, "{} has {} lines, none of them for {}, which needs at least 1: take more lines or {}",
-                       name, sizes.total(), split, remedy);
-  };
-  require_split(sizes.train, "training", "keep fewer for validation and test");
-  require_split(sizes.validation, "validation", "raise data.val_lines or data.val_fraction");
-}
-
 }  // namespace
 
 LineSource::LineSource(Parts parts, int64_t seq_len)
@@ -47,7 +38,10 @@ LineSource::LineSource(Parts parts, int64_t seq_len)
   shuffle(order, text_stream(seed_, TextRandomPlace::line_order, 0));
 
   sizes_ = split_lines(static_cast<int64_t>(order.size()), parts.split);
-  require_lines(parts.name, sizes_);
+  require<DataError>(sizes_.train > 0,
+                     "{} has {} lines, none of them for training, which needs at least 1: take more lines or keep "
+                     "fewer for validation and test",
+                     parts.name, sizes_.total());
   for (int64_t i = 0; i < static_cast<int64_t>(order.size()); ++i) {
     const int split = i < sizes_.train ? 0 : i < sizes_.train + sizes_.validation ? 1 : 2;
     add_windows(windows_[split], ends[order[i]], ends[order[i] + 1]);

@@ -32,7 +32,7 @@ class LineSource final : public Source {
   };
 
   // All windows have seq_len targets. Throws ValueError if the tokenizer has no end token; ConfigError as
-  // split_lines(); DataError naming the file and its number of lines if training or validation has none.
+  // split_lines(); DataError naming the file and its number of lines if training has none.
   LineSource(Parts parts, int64_t seq_len);
 
   int64_t vocab_size() const override { return tokenizer_->vocab_size(); }

@@ -19,7 +19,7 @@ void require_windows(const std::string& name, const SplitSizes& sizes, int64_t s
                        name, sizes.total(), size, split, seq_len + 1, seq_len, split_keys);
   };
   require_split(sizes.train, "training");
-  require_split(sizes.validation, "validation");
+  if (sizes.validation > 0) require_split(sizes.validation, "validation");
   if (sizes.test > 0) require_split(sizes.test, "test");
 }
 

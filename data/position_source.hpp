@@ -28,8 +28,8 @@ class PositionSource final : public Source {
     std::string split_keys = kSplitKeys;  // what decides on the sizes, for error texts
   };
 
-  // Throws DataError naming the file, the tokens there are and those needed, unless training and validation, and test
-  // if it is not empty, have a window of seq_len; ValueError if the sizes are not those of the tokens.
+  // Throws DataError naming the file, the tokens there are and those needed, unless training, and validation and
+  // test if they are not empty, have a window of seq_len; ValueError if the sizes are not those of the tokens.
   PositionSource(Parts parts, int64_t seq_len);
 
   int64_t vocab_size() const override { return parts_.tokenizer->vocab_size(); }

@@ -23,7 +23,11 @@ SplitSizes split_by_fractions(int64_t total, double val_fraction, double test_fr
                        val_fraction, test_fraction);
   const int64_t train = cut(total, 1 - val_fraction - test_fraction);
   const int64_t before_test = test_fraction > 0 ? cut(total, 1 - test_fraction) : total;
-  return {train, before_test - train, total - before_test};
+  const SplitSizes sizes{train, before_test - train, total - before_test};
+  require<ConfigError>(total == 0 || val_fraction == 0 || sizes.validation > 0,
+                       "data.val_fraction = {} of {} is not one: raise it, or set it to 0 to train without validation",
+                       val_fraction, total);
+  return sizes;
 }
 
 SplitSizes split_lines(int64_t total, const LineSplitConfig& config) {

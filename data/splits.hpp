@@ -17,7 +17,8 @@ struct SplitSizes {
 };
 
 // Shares of the whole, 0 <= each, together < 1; the rest is for training. Cut at floor(N · (1 - val - test)) and
-// floor(N · (1 - test)). Throws ConfigError naming data.val_fraction and data.test_fraction.
+// floor(N · (1 - test)). Throws ConfigError naming data.val_fraction and data.test_fraction; also where a share for
+// validation comes out as nothing, since a run without validation must be meant (0).
 SplitSizes split_by_fractions(int64_t total, double val_fraction, double test_fraction);
 
 struct LineSplitConfig {

@@ -18,17 +18,30 @@ Attention::Attention(ParameterStore& store, const std::string& name, const GptCo
                    .init_std = config.residual_init_std()}),
       num_heads_(config.num_heads),
       num_kv_heads_(config.kv_heads()),
+      head_size_(config.head_size()),
       layer_(layer),
       dropout_(config.attention_dropout) {}
 
+Tensor Attention::mix(const Tensor& x, const ForwardContext& context) const {
+  return attention_packed(qkv_(x), {.num_heads = num_heads_,
+                                    .num_kv_heads = num_kv_heads_,
+                                    .dropout = context.training ? dropout_ : 0.0,
+                                    .random = context.random(layer_, DropoutPlace::attention),
+                                    .first_row = context.first_row});
+}
+
+// Keys and values come out of the projection by themselves, so that they are copied into the cache in one piece.
+Tensor Attention::mix_with_cache(const Tensor& x, KvCache& cache) const {
+  const int64_t queries = num_heads_ * head_size_, keys = num_kv_heads_ * head_size_;
+  const KvCache::KeysAndValues all =
+      cache.append(layer_, {qkv_.part(x, queries, keys), qkv_.part(x, queries + keys, keys)});
+  return attention(qkv_.part(x, 0, queries), all.keys, all.values,
+                   {.num_heads = num_heads_, .num_kv_heads = num_kv_heads_});
+}
+
 Tensor Attention::operator()(const Tensor& x, const ForwardContext& context) const {
   const NameScope scope("attention");
-  const Tensor mixed = attention_packed(qkv_(x), {.num_heads = num_heads_,
-                                                  .num_kv_heads = num_kv_heads_,
-                                                  .dropout = context.training ? dropout_ : 0.0,
-                                                  .random = context.random(layer_, DropoutPlace::attention),
-                                                  .first_row = context.first_row});
-  return projection_(mixed);
+  return projection_(context.cache == nullptr ? mix(x, context) : mix_with_cache(x, *context.cache));
 }
 
 }  // namespace heed::nn

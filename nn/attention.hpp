@@ -16,8 +16,12 @@ class Attention {
   Tensor operator()(const Tensor& x, const ForwardContext& context) const;
 
  private:
+  // The heads (B, T, H D) before the projection back.
+  Tensor mix(const Tensor& x, const ForwardContext& context) const;
+  Tensor mix_with_cache(const Tensor& x, KvCache& cache) const;
+
   Linear qkv_, projection_;
-  int64_t num_heads_, num_kv_heads_, layer_;
+  int64_t num_heads_, num_kv_heads_, head_size_, layer_;
   double dropout_;
 };
 

@@ -1,7 +1,9 @@
-// What one forward pass needs besides its tokens: whether dropout acts, and which random numbers it takes.
+// What one forward pass needs besides its tokens: whether dropout acts, which random numbers it takes, and what came
+// before the tokens.
 #pragma once
 
 #include "autograd/core/philox.hpp"
+#include "nn/kv_cache.hpp"
 
 namespace heed::nn {
 
@@ -13,6 +15,11 @@ struct ForwardContext {
   uint32_t seed = 0;      // train.seed
   uint64_t update = 0;    // number of the update
   int64_t first_row = 0;  // row of the global batch that this batch starts with
+  // The tokens stand behind those of the cache, and their keys and values go into it. None: they are the whole
+  // sequence.
+  KvCache* cache = nullptr;
+
+  int64_t first_position() const { return cache == nullptr ? 0 : cache->length(); }
 
   RandomStream random(int64_t layer, DropoutPlace place) const {
     return {.seed = seed,

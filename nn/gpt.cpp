@@ -56,25 +56,48 @@ Gpt::Gpt(const GptConfig& config, DType dtype) : config_(config), store_(dtype) 
 Tensor Gpt::embed(const Tensor& tokens, const ForwardContext& context) const {
   const NameScope scope("embedding");
   Tensor x = embedding(token_embedding_.tensor(), tokens);
-  if (config_.position == Position::learned) x = add_positions(x, position_embedding_.tensor());
-  if (config_.position == Position::sinusoidal) x = add_positions(x, sinusoids_);
+  if (config_.position != Position::none) {
+    const Tensor& all = config_.position == Position::learned ? position_embedding_.tensor() : sinusoids_;
+    const int64_t first = context.first_position(), width = config_.d_model;
+    // The slice has no gradient; behind a cache there is no graph.
+    x = add_positions(x, first == 0 ? all : all.slice(first * width, {config_.seq_len - first, width}));
+  }
   return dropout(x, context.training ? config_.dropout : 0.0, context.random(0, DropoutPlace::embedding),
                  context.first_row * tokens.shape()[1]);
 }
 
 Tensor Gpt::logits(const Tensor& tokens, const ForwardContext& context) const {
+  require<GraphError>(context.cache == nullptr, "logits of all positions need no cache: call next_logits with it");
   require<ShapeError>(tokens.rank() == 2 && tokens.shape()[1] <= config_.seq_len,
                       "tokens have shape {}, they must be (batch, at most {}) (model.seq_len)", tokens.shape(),
                       config_.seq_len);
-  Tensor x = embed(tokens, context);
+  return head(run_blocks(embed(tokens, context), context));
+}
+
+Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache) const {
+  require<GraphError>(!grad_enabled(), "next_logits keeps no graph: call it under NoGradGuard");
+  const int64_t count = tokens.rank() == 2 ? tokens.shape()[1] : 0;
+  require<ShapeError>(count >= 1 && tokens.shape()[0] == 1 && cache.length() + count <= config_.seq_len,
+                      "tokens have shape {}, behind the {} of the cache they must be (1, 1 to {}) (model.seq_len)",
+                      tokens.shape(), cache.length(), config_.seq_len - cache.length());
+  const Tensor x = run_blocks(embed(tokens, {.cache = &cache}), {.cache = &cache});
+  cache.advance(count);
+  return head(x.slice((count - 1) * config_.d_model, {1, config_.d_model}));
+}
+
+Tensor Gpt::run_blocks(Tensor x, const ForwardContext& context) const {
   for (const Block& block : blocks_) {
     // The context by value: the closure lives until backward.
     x = recompute_ ? recompute([&block, context](const std::vector<Tensor>& in) { return block(in[0], context); }, {x})
                    : block(x, context);
   }
+  return x;
+}
+
+Tensor Gpt::head(const Tensor& x) const {
   const NameScope scope("head");
-  if (last_norm_ != nullptr) x = (*last_norm_)(x);
-  return linear(x, config_.tie_embeddings ? token_embedding_.tensor() : head_.tensor(), Tensor());
+  const Tensor& weight = config_.tie_embeddings ? token_embedding_.tensor() : head_.tensor();
+  return linear(last_norm_ != nullptr ? (*last_norm_)(x) : x, weight, Tensor());
 }
 
 Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context, double denominator) const {

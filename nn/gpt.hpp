@@ -18,6 +18,10 @@ class Gpt {
   Gpt(const GptConfig& config, DType dtype);
 
   Tensor logits(const Tensor& tokens, const ForwardContext& context) const;
+  // For generation: tokens i32 (1, T), T >= 1, follow those that the cache holds, which are then T more. Gives the
+  // logits (1, V) of the token after the last, those of the last row of logits() for the whole sequence. Without
+  // dropout, and under NoGradGuard only: GraphError else. ShapeError where more than seq_len tokens come together.
+  Tensor next_logits(const Tensor& tokens, KvCache& cache) const;
   // Mean cross-entropy over the targets that are not -1, or their sum divided by `denominator` where that is above 0:
   // the number of targets of the whole update, of which this batch is a part.
   Tensor loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context, double denominator = 0) const;
@@ -32,6 +36,8 @@ class Gpt {
 
  private:
   Tensor embed(const Tensor& tokens, const ForwardContext& context) const;
+  Tensor run_blocks(Tensor x, const ForwardContext& context) const;
+  Tensor head(const Tensor& x) const;
 
   GptConfig config_;
   ParameterStore store_;

@@ -19,6 +19,12 @@ class Linear {
     if (shape.bias) bias_ = store.declare(name + ".bias", {shape.outputs}, {});
   }
   Tensor operator()(const Tensor& x) const { return linear(x, weight_.tensor(), bias_.tensor()); }
+  // `count` outputs from `first` on, as a dense tensor. Their part of the weight gets no gradient: not for training.
+  Tensor part(const Tensor& x, int64_t first, int64_t count) const {
+    const int64_t inputs = weight_.tensor().shape()[1];
+    return linear(x, weight_.tensor().slice(first * inputs, {count, inputs}),
+                  bias_ ? bias_.tensor().slice(first, {count}) : Tensor());
+  }
 
  private:
   Parameter weight_, bias_;

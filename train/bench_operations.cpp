@@ -6,6 +6,7 @@
 #include "train/bench_row.hpp"
 #include "train/bench_timing.hpp"
 #include "train/json.hpp"
+#include "train/output.hpp"
 
 namespace heed::train {
 namespace {
@@ -46,8 +47,8 @@ void bench_operations(const std::vector<std::string>& names, bool as_json) {
   }
   const Ceilings ceilings{copy_bandwidth(), product_rate(DType::f32)};
   if (!as_json) {
-    fmt::print("ceilings: {}\n", ceilings_text(ceilings, "f32 product 1024^3"));
-    fmt::print("data that fits into the caches can pass 100 % of the copy\n");
+    print("ceilings: {}\n", ceilings_text(ceilings, "f32 product 1024^3"));
+    print("data that fits into the caches can pass 100 % of the copy\n");
   }
   std::vector<std::string> json_rows;
   for (const OpCase& op : op_cases()) {
@@ -55,12 +56,12 @@ void bench_operations(const std::vector<std::string>& names, bool as_json) {
     for (const OpSample& sample : op.benches) {
       for (const BenchRow& row : rows_of(op.name, sample)) {
         json_rows.push_back(row.json(ceilings));
-        if (!as_json) fmt::print("  {:<48} {:>9.3f} ms {}\n", row.label(), row.seconds * 1e3, row.rates(ceilings));
+        if (!as_json) print("  {:<48} {:>9.3f} ms {}\n", row.label(), row.seconds * 1e3, row.rates(ceilings));
       }
     }
   }
   if (as_json) {
-    fmt::print("{}\n", json::object({{"ceilings", ceilings_json(ceilings)}, {"operations", json::list(json_rows)}}));
+    print("{}\n", json::object({{"ceilings", ceilings_json(ceilings)}, {"operations", json::list(json_rows)}}));
   }
 }
 

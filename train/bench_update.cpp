@@ -9,6 +9,7 @@
 #include "train/bench_timing.hpp"
 #include "train/json.hpp"
 #include "train/memory_table.hpp"
+#include "train/output.hpp"
 #include "train/trainer.hpp"
 #include "train/update_profile.hpp"
 
@@ -85,21 +86,20 @@ double total_seconds(const std::vector<BenchRow>& rows) {
 
 void print_text(const UpdateBench& b, const Trainer& trainer) {
   const DType dtype = trainer.config().train.precision;
-  fmt::print("update        {:.2f} ms ({:.2f} to {:.2f}), {:.0f} tokens/s ({} tokens, {} parameters, {})\n",
-             median(b.seconds) * 1e3, b.seconds.front() * 1e3, b.seconds.back() * 1e3, b.rate(), b.tokens,
-             trainer.model().parameters().parameters(), name(dtype));
-  fmt::print("FLOPs/token   {:.4g} in weights + {:.4g} in attention\n", b.weight_flops, b.attention_flops);
-  fmt::print("MFU           {:.1f} %\n", 100 * b.mfu());
-  fmt::print("{}\nresident      {:>11}  peak of the process\n", measured_memory(b.memory),
-             human_bytes(b.resident_bytes));
-  fmt::print("ceilings      {}\n",
-             ceilings_text(b.ceilings, fmt::format("best {} product at this model's shapes", name(dtype))));
+  print("update        {:.2f} ms ({:.2f} to {:.2f}), {:.0f} tokens/s ({} tokens, {} parameters, {})\n",
+        median(b.seconds) * 1e3, b.seconds.front() * 1e3, b.seconds.back() * 1e3, b.rate(), b.tokens,
+        trainer.model().parameters().parameters(), name(dtype));
+  print("FLOPs/token   {:.4g} in weights + {:.4g} in attention\n", b.weight_flops, b.attention_flops);
+  print("MFU           {:.1f} %\n", 100 * b.mfu());
+  print("{}\nresident      {:>11}  peak of the process\n", measured_memory(b.memory), human_bytes(b.resident_bytes));
+  print("ceilings      {}\n",
+        ceilings_text(b.ceilings, fmt::format("best {} product at this model's shapes", name(dtype))));
   const double total = total_seconds(b.rows);
-  fmt::print("one update by operation, {:.2f} ms (calls, ms, share of the update; rates, % of the ceilings):\n",
-             total * 1e3);
+  print("one update by operation, {:.2f} ms (calls, ms, share of the update; rates, % of the ceilings):\n",
+        total * 1e3);
   for (const BenchRow& row : b.rows) {
-    fmt::print("  {:<58} {:>3} x {:>9.3f} ms {:>5.1f} % {}\n", row.label(), row.calls, row.seconds * 1e3,
-               100 * row.seconds / total, row.rates(b.ceilings));
+    print("  {:<58} {:>3} x {:>9.3f} ms {:>5.1f} % {}\n", row.label(), row.calls, row.seconds * 1e3,
+          100 * row.seconds / total, row.rates(b.ceilings));
   }
 }
 
@@ -117,17 +117,17 @@ void print_json(const UpdateBench& b, const Trainer& trainer) {
   std::vector<std::string> seconds, rows;
   for (const double s : b.seconds) seconds.push_back(json::number(s));
   for (const BenchRow& row : b.rows) rows.push_back(row.json(b.ceilings));
-  fmt::print("{}\n", json::object({{"seconds", json::list(seconds)},
-                                   {"tokens", json::number(b.tokens)},
-                                   {"tokens_per_s", json::number(b.rate())},
-                                   {"parameters", json::number(trainer.model().parameters().parameters())},
-                                   {"threads", json::number(int64_t{cpu::max_threads()})},
-                                   {"vocab_size", json::number(trainer.config().model.vocab_size)},
-                                   {"mfu", json::number(b.mfu())},
-                                   {"peak_bytes", memory_json(b)},
-                                   {"ceilings", ceilings_json(b.ceilings)},
-                                   {"operations", json::list(rows)},
-                                   {"config", json::text(config_to_toml(trainer.config()))}}));
+  print("{}\n", json::object({{"seconds", json::list(seconds)},
+                              {"tokens", json::number(b.tokens)},
+                              {"tokens_per_s", json::number(b.rate())},
+                              {"parameters", json::number(trainer.model().parameters().parameters())},
+                              {"threads", json::number(int64_t{cpu::max_threads()})},
+                              {"vocab_size", json::number(trainer.config().model.vocab_size)},
+                              {"mfu", json::number(b.mfu())},
+                              {"peak_bytes", memory_json(b)},
+                              {"ceilings", ceilings_json(b.ceilings)},
+                              {"operations", json::list(rows)},
+                              {"config", json::text(config_to_toml(trainer.config()))}}));
 }
 
 }  // namespace

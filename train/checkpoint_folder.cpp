@@ -64,6 +64,11 @@ int64_t step_of(const CheckpointContent& content) {
   return step;
 }
 
+std::optional<double> best_loss_of(const CheckpointContent& content) {
+  const auto found = content.reals.find(kBestName);
+  return found == content.reals.end() ? std::nullopt : std::optional(found->second);
+}
+
 // Nothing, and one more reason, where it cannot be loaded.
 std::optional<CheckpointContent> try_load(const fs::path& path, std::vector<std::string>& reasons) {
   try {
@@ -129,11 +134,14 @@ void CheckpointFolder::save_last(const CheckpointContent& content) {
   save_checkpoint(last(), content);
   last_step_ = step;
   remove_surplus(step);
+  if (best_is_given_up_) explaining(best(), "remove", [&] { fs::remove(best()); });
+  best_is_given_up_ = false;
 }
 
-void CheckpointFolder::save_best(const CheckpointContent& content) const {
+void CheckpointFolder::save_best(const CheckpointContent& content) {
   step_of(content);
   save_checkpoint(best(), content);
+  best_is_given_up_ = false;
 }
 
 // A second name for what last.h5 is now: it stays under that one when last.h5 is replaced, and nothing is copied.
@@ -154,6 +162,25 @@ void CheckpointFolder::remove_surplus(int64_t step) const {
   }
 }
 
+// What is given up stays on the disk until there is something in its place.
+LoadedCheckpoint CheckpointFolder::with_best_checked(LoadedCheckpoint loaded) {
+  const bool is_file = is_there(best());
+  const std::optional<double> known = best_loss_of(loaded.content);
+  std::vector<std::string> reasons;
+  if (!is_file) reasons.push_back(fmt::format("there is no {}", full_name(best())));
+  const std::optional<CheckpointContent> found = is_file ? try_load(best(), reasons) : std::nullopt;
+  if (found) {
+    loaded.has_its_best = best_loss_of(*found) == known;
+    reasons.push_back(
+        fmt::format("{} of step {} is not the best that {} knows", found->file, step_of(*found), loaded.content.file));
+  }
+  best_is_given_up_ = is_file && !loaded.has_its_best;
+  if (!loaded.has_its_best && (is_file || known)) {
+    loaded.notices.push_back(reasons.front() + "; the best is looked for anew from here on");
+  }
+  return loaded;
+}
+
 LoadedCheckpoint CheckpointFolder::load_newest() {
   const std::vector<fs::path> replaced = earlier();
   const bool has_last = is_there(last()), has_best = is_there(best());
@@ -162,7 +189,7 @@ LoadedCheckpoint CheckpointFolder::load_newest() {
   std::vector<std::string> reasons;
   if (auto content = try_load(last(), reasons)) {
     last_step_ = step_of(*content);
-    return {std::move(*content), {}};
+    return with_best_checked({std::move(*content), {}});
   }
   std::optional<CheckpointContent> newest;
   for (auto path = replaced.begin(); path != replaced.end() && !newest; ++path) newest = try_load(*path, reasons);
@@ -173,7 +200,7 @@ LoadedCheckpoint CheckpointFolder::load_newest() {
   require<CheckpointError>(newest.has_value(), "no checkpoint in {} can be loaded: {}", full_name(folder_),
                            fmt::join(reasons, "; "));
   reasons.push_back(fmt::format("instead, {} of step {} is taken", newest->file, step_of(*newest)));
-  return {std::move(*newest), std::move(reasons)};
+  return with_best_checked({std::move(*newest), std::move(reasons)});
 }
 
 }  // namespace heed::train

@@ -5,7 +5,8 @@
 //   best.h5          the one that the trainer called best
 //   *.tmp-<number>   left by a killed save; never taken for a checkpoint
 //
-// A checkpoint here has the integer "step": updates done. One process writes a folder at a time.
+// A checkpoint here has the integer "step": updates done, and, once there was an evaluation, the real "best_val_loss".
+// One process writes a folder at a time (train/run_lock.hpp).
 // Everything throws CheckpointError naming file or folder and the reason.
 #pragma once
 
@@ -19,10 +20,14 @@
 namespace heed::train {
 
 inline constexpr const char* kStepName = "step";
+inline constexpr const char* kBestName = "best_val_loss";
 
 struct LoadedCheckpoint {
   CheckpointContent content;         // content.file says which it is
-  std::vector<std::string> notices;  // to be shown: why it is not last.h5; empty if it is
+  std::vector<std::string> notices;  // to be shown: why it is not last.h5, why best.h5 is not its best
+  // best.h5 is the best that this checkpoint knows. It is not where a run was killed between a new best and the next
+  // save: then updates that are made again find it again, or, with other keys, another one.
+  bool has_its_best = false;
 };
 
 class CheckpointFolder {
@@ -39,10 +44,10 @@ class CheckpointFolder {
   // work. Gives the names of what it removed.
   std::vector<std::string> prepare();
 
-  // Replaces last.h5. Checkpoints of this step or a later one belong to a run that was given up when an earlier
-  // checkpoint was resumed; they are removed.
+  // Replaces last.h5. Checkpoints of this step or a later one, and a best.h5 that load_newest() found not to be the
+  // best of what it loaded, belong to a run that was given up when an earlier checkpoint was resumed; they are removed.
   void save_last(const CheckpointContent& content);
-  void save_best(const CheckpointContent& content) const;
+  void save_best(const CheckpointContent& content);
 
   // last.h5, or, where that is missing or damaged, the one with the most steps of those that are whole. Throws where
   // none is: a run never starts again in silence.
@@ -52,9 +57,11 @@ class CheckpointFolder {
   void probe() const;
   void keep_replaced(int64_t step) const;
   void remove_surplus(int64_t step) const;
+  LoadedCheckpoint with_best_checked(LoadedCheckpoint loaded);
 
   std::filesystem::path folder_;
   int64_t keep_;
+  bool best_is_given_up_ = false;
   std::optional<int64_t> last_step_ = {};  // of last.h5, if this process knows it and knows that it is whole
 };
 

@@ -97,7 +97,9 @@ void add_text_keys(Table<DataConfig>& source) {
            choice<TextSplit>({{"position", TextSplit::position}, {"lines", TextSplit::lines}}),
            "cut by place in the text, or each line a sequence of its own")
       .only_with("data.source", {"text"});
-  source.add("val_fraction", &DataConfig::val_fraction, number(0, 0.99), "share of the text for validation")
+  source
+      .add("val_fraction", &DataConfig::val_fraction, number(0, 0.99),
+           "share of the text for validation; 0: none, so no evaluation and no best.h5")
       .only_with("data.source", {"text"})
       .unless("data.val_lines");
   source.add("test_fraction", &DataConfig::test_fraction, number(0, 0.99), "share of the text for the test")

@@ -1,9 +1,8 @@
 #include "train/data_command.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include "train/output.hpp"
 
 namespace heed::train {
 namespace {
@@ -16,8 +15,7 @@ data::Progress bar() {
         total > 0 ? static_cast<int>(100.0 * static_cast<double>(done) / static_cast<double>(total)) : 0;
     if (percent == last) return;
     last = percent;
-    fmt::print(stderr, "\r\033[K{} {} %{}", phase, percent, done == total ? "\r\033[K" : "");
-    std::fflush(stderr);
+    write_notice(fmt::format("\r\033[K{} {} %{}", phase, percent, done == total ? "\r\033[K" : ""));
   };
 }
 
@@ -25,9 +23,9 @@ data::Progress bar() {
 
 void run_data_prepare(const data::PrepareConfig& config) {
   data::prepare_token_file(config, bar());
-  fmt::print("{}", data::describe_token_file(config.output_path));
+  print("{}", data::describe_token_file(config.output_path));
 }
 
-void run_data_info(const std::string& path) { fmt::print("{}", data::describe_token_file(path, bar())); }
+void run_data_info(const std::string& path) { print("{}", data::describe_token_file(path, bar())); }
 
 }  // namespace heed::train

@@ -5,6 +5,7 @@
 
 #include "train/checkpoint_file.hpp"
 #include "train/evaluator.hpp"
+#include "train/output.hpp"
 #include "train/snapshot.hpp"
 
 namespace heed::train {
@@ -19,17 +20,21 @@ void run_eval(const std::string& checkpoint, const std::vector<std::string>& ove
                      loaded.config.data.path, source->vocab_size(), loaded.model->config().vocab_size);
   const int64_t seq_len = loaded.config.model.seq_len;
   const data::BatchLoader loader(*source, seq_len, loaded.config.train.batch_size);
-  fmt::print("{}, after update {}\n", checkpoint, loaded.step);
+  require<DataError>(loader.num_eval_windows(data::Split::validation) + loader.num_eval_windows(data::Split::test) > 0,
+                     "eval: {} was trained without validation and test (data.val_fraction = 0, data.test_fraction = "
+                     "0), so there is nothing to evaluate",
+                     checkpoint);
+  print("{}, after update {}\n", checkpoint, loaded.step);
   for (const auto& [split, name] : {std::pair{data::Split::validation, "validation"}, {data::Split::test, "test"}}) {
     if (loader.num_eval_windows(split) == 0) continue;
     const Evaluation e = evaluate(*loaded.model, *source, loader, split, loaded.config.train.rows_per_micro_batch(), 0);
-    fmt::print("{:<11} loss {:.6f}  perplexity {:.4f}", name, e.loss, std::exp(e.loss));
+    print("{:<11} loss {:.6f}  perplexity {:.4f}", name, e.loss, std::exp(e.loss));
     if (e.target_bytes > 0) {
       const double bits = e.loss * static_cast<double>(e.targets) / std::numbers::ln2;
-      fmt::print("  bits per byte {:.4f}", bits / static_cast<double>(e.target_bytes));
+      print("  bits per byte {:.4f}", bits / static_cast<double>(e.target_bytes));
     }
-    if (e.excess) fmt::print("  excess {:.4f}", *e.excess);
-    fmt::print("  ({} targets, each once)\n", e.targets);
+    if (e.excess) print("  excess {:.4f}", *e.excess);
+    print("  ({} targets, each once)\n", e.targets);
   }
 }
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 
 #include "autograd/tape.hpp"
 #include "data/stream_decoder.hpp"
 #include "train/checkpoint_file.hpp"
+#include "train/output.hpp"
 
 namespace heed::train {
 namespace {
@@ -33,11 +33,13 @@ std::vector<int32_t> parse_ids(const std::string& text, int64_t vocab_size) {
   return ids;
 }
 
-std::vector<double> next_logits(const nn::Gpt& model, const std::vector<int32_t>& tokens) {
-  const auto length = std::min<int64_t>(static_cast<int64_t>(tokens.size()), model.config().seq_len);
-  const std::vector<int32_t> context(tokens.end() - length, tokens.end());
-  const std::vector<double> logits = model.logits(from_tokens({1, length}, context), {}).values();
-  return {logits.end() - model.config().vocab_size, logits.end()};
+// cache: what the call for one token less has left, or an empty one.
+std::vector<double> next_logits(const nn::Gpt& model, const std::vector<int32_t>& tokens, nn::KvCache& cache) {
+  // Behind seq_len tokens the window moves, and with it the position of each token: nothing that was kept still holds.
+  if (cache.length() == cache.capacity()) cache.clear();
+  const int64_t window = std::min<int64_t>(static_cast<int64_t>(tokens.size()), cache.capacity());
+  const int64_t fresh = window - cache.length();
+  return model.next_logits(from_tokens({1, fresh}, {tokens.end() - fresh, tokens.end()}), cache).values();
 }
 
 }  // namespace
@@ -70,8 +72,10 @@ void generate(const LoadedModel& loaded, std::vector<int32_t> tokens, const Gene
   const RandomStream random{.seed = options.seed,
                             .site = random_site(RandomDomain::sampling),
                             .update = static_cast<uint64_t>(sample_number)};
+  nn::KvCache cache(loaded.model->config());
   for (int64_t i = 0; i < options.num_tokens; ++i) {
-    const int32_t token = sample(next_logits(*loaded.model, tokens), options.sampler, random, static_cast<uint64_t>(i));
+    const std::vector<double> logits = next_logits(*loaded.model, tokens, cache);
+    const int32_t token = sample(logits, options.sampler, random, static_cast<uint64_t>(i));
     if (end && token == *end) return;
     tokens.push_back(token);
     emit(token);
@@ -84,20 +88,16 @@ void run_generate(const GenerateOptions& options) {
   require<ConfigError>(options.num_samples >= 1, "--num-samples is {}, it must be at least 1", options.num_samples);
   const LoadedModel loaded = load_model(load_checkpoint(options.checkpoint));
   const std::vector<int32_t> prompt = prompt_tokens(loaded, options);
-  const auto write = [](const std::string& bytes) {
-    std::fwrite(bytes.data(), 1, bytes.size(), stdout);
-    std::fflush(stdout);
-  };
   for (int64_t n = 0; n < options.num_samples; ++n) {
-    write(options.prompt);
+    write_output(options.prompt);
     if (loaded.tokenizer == nullptr) {
-      generate(loaded, prompt, options, n, [&](int32_t id) { write(" " + std::to_string(id)); });
+      generate(loaded, prompt, options, n, [&](int32_t id) { write_output(" " + std::to_string(id)); });
     } else {
       data::StreamDecoder decoder(*loaded.tokenizer);
-      generate(loaded, prompt, options, n, [&](int32_t id) { write(decoder.push(id)); });
-      write(decoder.finish());
+      generate(loaded, prompt, options, n, [&](int32_t id) { write_output(decoder.push(id)); });
+      write_output(decoder.finish());
     }
-    write("\n");
+    write_output("\n");
   }
 }
 

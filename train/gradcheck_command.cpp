@@ -5,6 +5,7 @@
 #include "autograd/gradcheck.hpp"
 #include "autograd/op_case.hpp"
 #include "nn/gpt.hpp"
+#include "train/output.hpp"
 
 namespace heed::train {
 namespace {
@@ -21,9 +22,9 @@ struct Total {
   }
 };
 
-void print(const std::string& name, const Total& total) {
-  fmt::print("{}  {:<34} {:>6} elements  worst error {:.1e}{}\n", total.passed ? "ok  " : "FAIL", name, total.checked,
-             total.worst.error, total.passed ? "" : "  " + total.worst.text());
+void print_total(const std::string& name, const Total& total) {
+  print("{}  {:<34} {:>6} elements  worst error {:.1e}{}\n", total.passed ? "ok  " : "FAIL", name, total.checked,
+        total.worst.error, total.passed ? "" : "  " + total.worst.text());
 }
 
 Total check_operation(const OpCase& op) {
@@ -104,7 +105,7 @@ bool run_gradcheck(const std::vector<std::string>& names) {
   };
   int failed = 0, checks = 0;
   const auto count = [&](const std::string& name, const Total& total) {
-    print(name, total);
+    print_total(name, total);
     ++checks;
     if (!total.passed) ++failed;
   };
@@ -114,8 +115,8 @@ bool run_gradcheck(const std::vector<std::string>& names) {
   if (wanted("gpt")) {
     for (const auto& [name, config] : gpt_forms()) count(name, check_gpt(config));
   }
-  fmt::print("{} of {} passed (|analytic - numeric| / max(|a|, |n|, 1e-4 max|g|) <= 1e-6 in f64)\n", checks - failed,
-             checks);
+  print("{} of {} passed (|analytic - numeric| / max(|a|, |n|, 1e-4 max|g|) <= 1e-6 in f64)\n", checks - failed,
+        checks);
   return failed == 0;
 }
 

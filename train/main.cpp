@@ -1,10 +1,13 @@
 // The command line. Errors become one line on stderr and an exit code:
 //   2 usage or config · 3 data · 4 checkpoint · 5 device or memory · 6 diverged · 7 communication · 1 anything else
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <new>
+#include <sstream>
 
 #include "autograd/core/check.hpp"
 #include "autograd/cpu/build_info.hpp"
@@ -15,6 +18,7 @@
 #include "train/eval_command.hpp"
 #include "train/generate.hpp"
 #include "train/gradcheck_command.hpp"
+#include "train/output.hpp"
 #include "train/run.hpp"
 
 namespace {
@@ -35,15 +39,15 @@ struct Arguments {
 };
 
 void print_info() {
-  fmt::print("heed          {}\n", kVersion);
+  train::print("heed          {}\n", kVersion);
 #if defined(__clang__)
-  fmt::print("compiler      clang {}\n", __clang_version__);
+  train::print("compiler      clang {}\n", __clang_version__);
 #else
-  fmt::print("compiler      g++ {}\n", __VERSION__);
+  train::print("compiler      g++ {}\n", __VERSION__);
 #endif
-  fmt::print("CPU           {} threads by {}, vectors {}, matrix products by {}\n", cpu::max_threads(),
-             cpu::thread_library(), cpu::instruction_set(), cpu::gemm_library());
-  fmt::print("CUDA          not in this version\nMPI, NCCL     not in this version\n");
+  train::print("CPU           {} threads by {}, vectors {}, matrix products by {}\n", cpu::max_threads(),
+               cpu::thread_library(), cpu::instruction_set(), cpu::gemm_library());
+  train::print("CUDA          not in this version\nMPI, NCCL     not in this version\n");
 }
 
 int exit_code(const std::exception& error) {
@@ -62,9 +66,26 @@ int guarded(const std::function<int()>& command) {
   try {
     return command();
   } catch (const std::exception& error) {
-    std::fflush(stdout);
-    fmt::print(stderr, "heed: {}\n", error.what());
+    train::write_notice(fmt::format("heed: {}\n", error.what()));
     return exit_code(error);
+  }
+}
+
+// --help and --version.
+int print_help(const CLI::App& app, const CLI::ParseError& request) {
+  std::ostringstream text;
+  const int code = app.exit(request, text, text);
+  train::write_output(text.str());
+  return code;
+}
+
+// Whatever the parent process left: the numbers of stdin, stdout and stderr must be taken, or a file of the run would
+// get one and be written into. What was closed can be neither read nor written.
+void occupy_standard_streams() {
+  while (true) {
+    const int number = ::open("/dev/null", O_RDONLY);
+    if (number > STDERR_FILENO) ::close(number);
+    if (number < 0 || number > STDERR_FILENO) return;
   }
 }
 
@@ -106,7 +127,7 @@ void add_data(CLI::App& app, Arguments& arguments, const RunCommand& run) {
   prepare->add_option("output", p.output_path, "HDF5 file, which must not be there yet")->required();
   prepare->add_option("--tokenizer", p.tokenizer, "char, byte or bpe")->transform(CLI::CheckedTransformer(kinds));
   prepare->add_option("--vocab-size", p.vocab_size, "of bpe");
-  prepare->add_option("--val-fraction", p.val_fraction, "share for validation")->capture_default_str();
+  prepare->add_option("--val-fraction", p.val_fraction, "share for validation; 0: none")->capture_default_str();
   prepare->add_option("--test-fraction", p.test_fraction, "share for the test")->capture_default_str();
   run(prepare, [&p] {
     p.written_by = std::string("heed ") + kVersion;
@@ -124,9 +145,8 @@ void add_data(CLI::App& app, Arguments& arguments, const RunCommand& run) {
 void add_bench(CLI::App& app, Arguments& arguments, const RunCommand& run) {
   CLI::App* command = app.add_subcommand("bench", "time the operations, or the updates of a config");
   train::BenchUpdateOptions& o = arguments.bench;
-  command->add_option("operation", arguments.operations, "operations to time; all without one");
+  command->add_option("what", arguments.operations, "operations to time, all without one; with --config: key=value …");
   CLI::Option* config = command->add_option("--config", arguments.config, "time the updates of this config instead");
-  command->add_option("--set", arguments.overrides, "table.key=value … for --config")->needs(config);
   command->add_option("--warm-up", o.warm_up, "updates before those that are timed")
       ->check(CLI::Range(0, 1'000'000))
       ->needs(config)
@@ -139,7 +159,7 @@ void add_bench(CLI::App& app, Arguments& arguments, const RunCommand& run) {
     if (arguments.config.empty()) {
       train::bench_operations(arguments.operations, o.as_json);
     } else {
-      train::bench_update(train::load_config(arguments.config, arguments.overrides), o);
+      train::bench_update(train::load_config(arguments.config, arguments.operations), o);
     }
     return 0;
   });
@@ -148,8 +168,12 @@ void add_bench(CLI::App& app, Arguments& arguments, const RunCommand& run) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_standard_streams();
   // A write past a size limit then fails with an error, which names the file, and the old checkpoint stays.
   std::signal(SIGXFSZ, SIG_IGN);
+  // A pipe that is closed, as by `heed generate … | head`, ends the process at once and without a word, whatever the
+  // parent process set. Only training goes on to its next update and saves (train/reporter.hpp).
+  std::signal(SIGPIPE, SIG_DFL);
   CLI::App app("heed trains small causal language models from a config file.", "heed");
   app.set_version_flag("--version", std::string("heed ") + kVersion);
   app.require_subcommand(1);
@@ -164,6 +188,7 @@ int main(int argc, char** argv) {
   add_config_arguments(train, arguments);
   train->add_flag("--resume", arguments.resume, "go on from the newest checkpoint of the run folder");
   run(train, [&] {
+    std::signal(SIGPIPE, SIG_IGN);
     train::run_training(train::load_config(arguments.config, arguments.overrides), {.resume = arguments.resume});
     return 0;
   });
@@ -183,9 +208,9 @@ int main(int argc, char** argv) {
   config->add_option("config", arguments.config, "TOML file; without one, every key is explained");
   config->add_option("overrides", arguments.overrides, "table.key=value …");
   run(config, [&] {
-    fmt::print("{}", arguments.config.empty()
-                         ? train::config_reference()
-                         : train::describe_config(train::load_config(arguments.config, arguments.overrides)));
+    train::print("{}", arguments.config.empty()
+                           ? train::config_reference()
+                           : train::describe_config(train::load_config(arguments.config, arguments.overrides)));
     return 0;
   });
 
@@ -204,8 +229,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "heed: {} (heed --help)\n", error.what());
+    if (error.get_exit_code() == 0) return guarded([&] { return print_help(app, error); });
+    train::write_notice(fmt::format("heed: {} (heed --help)\n", error.what()));
     return 2;
   }
   return code;

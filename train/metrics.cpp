@@ -1,12 +1,12 @@
 #include "train/metrics.hpp"
 
 #include <cerrno>
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <string_view>
 
 #include "autograd/core/check.hpp"
+#include "data/posix_file.hpp"
 #include "train/durable_file.hpp"
 #include "train/json.hpp"
 
@@ -37,48 +37,82 @@ void write_file(const fs::path& path, const std::string& text) {
   }
 }
 
-// Without an empty last part, which "runs/x/" has, so that a name can be put behind it.
-fs::path plain_path(const std::string& text) {
-  const fs::path path = fs::absolute(text).lexically_normal();
+// Without links, so that what is moved aside is the folder itself, and without an empty last part, which "runs/x/" has,
+// so that a name can be put behind it.
+fs::path real_path(const std::string& text) {
+  const fs::path path = fs::weakly_canonical(fs::absolute(text));
   return path.has_filename() ? path : path.parent_path();
 }
 
 std::string json_number(std::optional<double> value) { return value ? json::number(*value) : "null"; }
 
-constexpr const char* kHeader = "step,tokens,train_loss,val_loss,learning_rate,grad_norm,tokens_per_s,seconds\n";
+constexpr std::string_view kHeader = "step,tokens,train_loss,val_loss,learning_rate,grad_norm,tokens_per_s,seconds\n";
 
-// The rows of the updates up to `step`, behind the header.
-std::string rows_until(const fs::path& path, int64_t step) {
-  std::ifstream file(path);
-  std::string kept = kHeader, line;
-  std::getline(file, line);
-  while (std::getline(file, line)) {
-    // A row that a kill cut off has no end, and its update lies behind the checkpoint.
-    if (file.eof() || std::atoll(line.c_str()) > step) break;
-    kept += line + "\n";
+struct Rows {
+  std::string text = std::string(kHeader);
+  int64_t last_step = 0;
+};
+
+// The rows of the updates up to `step`. What stands behind them is not looked at: a kill may have cut it off.
+Rows rows_until(std::string_view text, const std::string& name, int64_t step) {
+  require<DataError>(text.starts_with(kHeader), "{} does not begin with the line {}", name,
+                     kHeader.substr(0, kHeader.size() - 1));
+  Rows kept;
+  std::string_view rest = text.substr(kHeader.size());
+  for (size_t end; kept.last_step < step && (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1)) {
+    int64_t number = 0;
+    const auto [stop, error] = std::from_chars(rest.data(), rest.data() + end, number);
+    require<DataError>(error == std::errc() && *stop == ',' && number > kept.last_step,
+                       "{}: what stands behind the row of update {} is not the row of a later one", name,
+                       kept.last_step);
+    if (number > step) break;
+    kept.text += rest.substr(0, end + 1);
+    kept.last_step = number;
   }
   return kept;
 }
 
+// As above, nothing where there is no file.
+Rows read_rows(const fs::path& path, int64_t step) {
+  if (!fs::exists(fs::symlink_status(path))) return {};
+  try {
+    const data::PosixFile file(path.string(), data::PosixFile::Access::read);
+    std::string text(static_cast<size_t>(file.size()), '\0');
+    file.read(0, text);
+    return rows_until(text, file.name(), step);
+  } catch (const DataError& error) {
+    throw CheckpointError(fmt::format("resume: {}; mend it, or move it away and a new one begins", error.what()));
+  }
+}
+
 }  // namespace
 
-RunFolder::RunFolder(const Config& config, std::optional<int64_t> resumed_step) : path_(config.train.run_dir) {
-  const fs::path folder = plain_path(path_);
-  std::string metrics = kHeader;
+RunFolder::RunFolder(const Config& config, bool resume) : path_(config.train.run_dir), config_(config_to_toml(config)) {
   try {
-    if (resumed_step) {
-      metrics = rows_until(folder / "metrics.csv", *resumed_step);
-    } else if (fs::exists(folder / "metrics.csv") || fs::exists(folder / "checkpoints")) {
-      moved_to_ = move_aside(folder);
-    }
-    fs::create_directories(folder);
+    folder_ = real_path(path_);
+    require<ConfigError>(!fs::is_symlink(folder_), "train.run_dir: {} is a link that leads nowhere", folder_.string());
+    require<CheckpointError>(!resume || fs::exists(folder_), "resume: there is no run folder {}", folder_.string());
+    if (!resume) fs::create_directories(folder_);
+    lock_.emplace(folder_);
+    if (resume || (!fs::exists(folder_ / "metrics.csv") && !fs::exists(folder_ / "checkpoints"))) return;
+    notices_.push_back("an earlier run was moved to " + move_aside(folder_));
+    fs::create_directories(folder_);
+    lock_.emplace(folder_);
   } catch (const fs::filesystem_error& error) {
-    fail(folder, error.code().message());
+    fail(fs::absolute(path_), error.code().message());
   }
-  write_file(folder / "config.toml", config_to_toml(config));
-  write_file(folder / "metrics.csv", metrics);
-  metrics_ = std::fopen((folder / "metrics.csv").c_str(), "a");
-  if (metrics_ == nullptr) fail(folder / "metrics.csv", std::strerror(errno));
+}
+
+void RunFolder::begin(std::optional<int64_t> resumed_step) {
+  const Rows rows = resumed_step ? read_rows(folder_ / "metrics.csv", *resumed_step) : Rows();
+  if (rows.last_step < resumed_step.value_or(0)) {
+    notices_.push_back(
+        fmt::format("metrics.csv has no rows of the updates {} to {}", rows.last_step + 1, *resumed_step));
+  }
+  write_file(folder_ / "config.toml", config_);
+  write_file(folder_ / "metrics.csv", rows.text);
+  metrics_ = std::fopen((folder_ / "metrics.csv").c_str(), "a");
+  if (metrics_ == nullptr) fail(folder_ / "metrics.csv", std::strerror(errno));
 }
 
 RunFolder::~RunFolder() {
@@ -96,9 +130,14 @@ void RunFolder::flush() {
   if (std::fflush(metrics_) != 0 || std::ferror(metrics_) != 0) fail_to_record();
 }
 
+void RunFolder::sync() {
+  flush();
+  if (retry_interrupted([&] { return ::fsync(::fileno(metrics_)); }) != 0) fail_to_record();
+}
+
 void RunFolder::fail_to_record() const {
   throw CheckpointError(fmt::format("cannot write {}: {}; the run goes on from its last checkpoint with --resume",
-                                    (plain_path(path_) / "metrics.csv").string(), std::strerror(errno)));
+                                    (folder_ / "metrics.csv").string(), std::strerror(errno)));
 }
 
 void RunFolder::write(const Summary& s) const {
@@ -109,7 +148,7 @@ void RunFolder::write(const Summary& s) const {
       {"tokens_per_s", s.tokens_per_s}, {"seconds", s.seconds}};
   for (const auto& [key, value] : numbers) text += fmt::format("  \"{}\": {},\n", key, json_number(value));
   text += fmt::format("  \"peak_memory_bytes\": {}\n}}\n", s.peak_memory_bytes);
-  write_file(fs::path(path_) / "summary.json", text);
+  write_file(folder_ / "summary.json", text);
 }
 
 }  // namespace heed::train

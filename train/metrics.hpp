@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "train/config.hpp"
+#include "train/run_lock.hpp"
 
 namespace heed::train {
 
@@ -24,29 +27,40 @@ struct Summary {
   int64_t peak_memory_bytes = 0;
 };
 
-// The folder of a run.
+// The folder of a run. Where train.run_dir is a symbolic link, the folder that it leads to.
 class RunFolder {
  public:
-  // A new run: what is there already is moved aside to "<run_dir>.1", ".2", …, nothing is lost. A run that goes on
-  // after `resumed_step` updates keeps its folder, and of metrics.csv the rows up to there.
-  // Throws ConfigError naming train.run_dir where the folder cannot be written.
-  explicit RunFolder(const Config& config, std::optional<int64_t> resumed_step = {});
+  // Takes the lock (train/run_lock.hpp). For a new run the folder is made, and an earlier run in it is moved aside to
+  // "<folder>.1", ".2", …, nothing is lost; a link to it stays and leads to the new one. A run that goes on must be
+  // there. Throws ConfigError naming train.run_dir where the folder is locked or cannot be written, CheckpointError
+  // where there is nothing to go on with.
+  RunFolder(const Config& config, bool resume);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
-  const std::string& path() const { return path_; }
-  // Where an earlier run went, empty if there was none.
-  const std::string& moved_to() const { return moved_to_; }
+  // Writes config.toml and the header of metrics.csv. A run that goes on after `resumed_step` updates keeps the rows up
+  // to there; CheckpointError where metrics.csv is there and cannot be read or is something else. One that is missing
+  // begins anew, with a notice.
+  void begin(std::optional<int64_t> resumed_step);
+
+  const std::string& path() const { return path_; }  // as it was given
+  // To be shown: where an earlier run went, which rows are missing.
+  const std::vector<std::string>& notices() const { return notices_; }
   // Throw CheckpointError where the row cannot be written: a full disk in the middle of a run.
   void write(const MetricsRow& row);
   void flush();
+  // Returns when the rows are on the disk: a checkpoint must not know more updates than metrics.csv.
+  void sync();
   void write(const Summary& summary) const;
 
  private:
   [[noreturn]] void fail_to_record() const;
 
-  std::string path_, moved_to_;
+  std::string path_, config_;
+  std::filesystem::path folder_;
+  std::optional<RunLock> lock_;
+  std::vector<std::string> notices_;
   std::FILE* metrics_ = nullptr;
 };
 

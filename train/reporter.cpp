@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "autograd/cpu/gemm.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "train/memory_table.hpp"
+#include "train/output.hpp"
 
 namespace heed::train {
 namespace {
@@ -44,46 +44,53 @@ Reporter::Reporter(const Trainer& trainer)
       entropies_(trainer.source().entropies(trainer.config().model.seq_len)),
       terminal_(isatty(STDOUT_FILENO) != 0) {}
 
+void Reporter::show(const std::string& text) {
+  if (!failure_.empty()) return;
+  try {
+    write_output(text);
+  } catch (const Error& error) {
+    failure_ = error.what();
+  }
+}
+
 void Reporter::start(const std::string& run_dir) {
   first_step_ = trainer_.step();
   begin_ = std::chrono::steady_clock::now();
   const Config& c = trainer_.config();
   const nn::GptConfig& m = c.model;
   const nn::ParameterStore& store = trainer_.model().parameters();
-  fmt::print("model         {} layers, d_model {}, {} heads ({} kv), d_ff {}, seq_len {}, {}-LN, vocabulary {}\n",
-             m.num_layers, m.d_model, m.num_heads, m.kv_heads(), m.feed_forward_size(), m.seq_len,
-             m.norm_position == nn::NormPosition::pre ? "Pre" : "Post", m.vocab_size);
+  show(fmt::format("model         {} layers, d_model {}, {} heads ({} kv), d_ff {}, seq_len {}, {}-LN, vocabulary {}\n",
+                   m.num_layers, m.d_model, m.num_heads, m.kv_heads(), m.feed_forward_size(), m.seq_len,
+                   m.norm_position == nn::NormPosition::pre ? "Pre" : "Post", m.vocab_size));
   const nn::ParameterGroup &decayed = store.groups()[0], &rest = store.groups()[1];
-  fmt::print("parameters    {}: {} in {} tensors with weight decay (embeddings too), {} in {} without\n",
-             store.parameters(), decayed.parameters, decayed.tensors, rest.parameters, rest.tensors);
-  fmt::print("update        {} sequences in micro-batches of {}, {} targets; {} updates, {} threads, {}\n",
-             c.train.batch_size, c.train.rows_per_micro_batch(), c.train.batch_size * m.seq_len, c.train.steps,
-             cpu::max_threads(), name(c.train.precision));
+  show(fmt::format("parameters    {}: {} in {} tensors with weight decay (embeddings too), {} in {} without\n",
+                   store.parameters(), decayed.parameters, decayed.tensors, rest.parameters, rest.tensors));
+  show(fmt::format("update        {} sequences in micro-batches of {}, {} targets; {} updates, {} threads, {}\n",
+                   c.train.batch_size, c.train.rows_per_micro_batch(), c.train.batch_size * m.seq_len, c.train.steps,
+                   cpu::max_threads(), name(c.train.precision)));
   if (c.train.precision == DType::bf16 && !cpu::has_bf16_products()) {
-    fmt::print("notice        this processor has no bf16 instructions: products run in f32, slower than f32 itself\n");
+    show("notice        this processor has no bf16 instructions: products run in f32, slower than f32 itself\n");
   }
   if (!entropies_.empty()) {
-    fmt::print("entropies     of the source, in nats, by tokens of context:{}\n", floors(entropies_));
+    show(fmt::format("entropies     of the source, in nats, by tokens of context:{}\n", floors(entropies_)));
   }
-  fmt::print("run folder    {}\n", run_dir);
-  fmt::print("{}", memory_table(estimate_memory(c, trainer_.model())));
-  std::fflush(stdout);
+  show(fmt::format("run folder    {}\n", run_dir));
+  show(memory_table(estimate_memory(c, trainer_.model())));
 }
 
 void Reporter::check_first_loss(double loss) const {
   const double expected = std::log(static_cast<double>(trainer_.config().model.vocab_size));
   if (std::abs(loss - expected) <= 0.1 * expected + 0.1) return;
-  fmt::print(stderr,
-             "heed: warning: the first loss is {:.4f}, a fresh model should be near ln {} = {:.4f}; usual causes: "
-             "model.init_std is too large, or the data has few distinct tokens for its vocabulary\n",
-             loss, trainer_.config().model.vocab_size, expected);
+  write_notice(
+      fmt::format("heed: warning: the first loss is {:.4f}, a fresh model should be near ln {} = {:.4f}; usual causes: "
+                  "model.init_std is too large, or the data has few distinct tokens for its vocabulary\n",
+                  loss, trainer_.config().model.vocab_size, expected));
 }
 
 void Reporter::line(const std::string& text) {
-  if (line_open_) fmt::print("\r\033[K");
+  if (line_open_) show("\r\033[K");
   line_open_ = false;
-  fmt::print("{}\n", text);
-  std::fflush(stdout);
+  show(text + "\n");
 }
 
 std::string Reporter::eta() const {
@@ -99,16 +106,15 @@ void Reporter::update(const Update& u, double tokens_per_s) {
     const auto now = std::chrono::steady_clock::now();
     if (!last && now - drawn_ < std::chrono::milliseconds(100)) return;
     drawn_ = now;
-    fmt::print("\r\033[K[{}] {}/{}  loss {:.4f}{}  {} tokens/s  ETA {}",
-               bar(static_cast<double>(u.step) / static_cast<double>(t.steps)), u.step, t.steps, u.loss,
-               last_evaluation_, short_count(tokens_per_s), eta());
+    show(fmt::format("\r\033[K[{}] {}/{}  loss {:.4f}{}  {} tokens/s  ETA {}",
+                     bar(static_cast<double>(u.step) / static_cast<double>(t.steps)), u.step, t.steps, u.loss,
+                     last_evaluation_, short_count(tokens_per_s), eta()));
     line_open_ = true;
     if (last) line("");
   } else if (u.step % t.log_interval == 0 || u.step == 1 || last) {
-    fmt::print("step {:>6}/{}  loss {:.4f}  lr {:.3g}  norm {:.3g}  {} tokens/s  ETA {}\n", u.step, t.steps, u.loss,
-               u.learning_rate, u.grad_norm, short_count(tokens_per_s), eta());
+    show(fmt::format("step {:>6}/{}  loss {:.4f}  lr {:.3g}  norm {:.3g}  {} tokens/s  ETA {}\n", u.step, t.steps,
+                     u.loss, u.learning_rate, u.grad_norm, short_count(tokens_per_s), eta()));
   }
-  std::fflush(stdout);
 }
 
 void Reporter::evaluation(int64_t step, const Evaluation& e) {

@@ -23,43 +23,53 @@ class Run {
   Run(const Config& config, const RunOptions& options)
       : config_(config),
         trainer_(config),
+        folder_(config, options.resume),
         checkpoints_(config.train.run_dir, config.train.keep_checkpoints),
         reporter_(trainer_),
+        has_validation_(trainer_.has_windows(data::Split::validation)),
         last_step_(config.train.stop_after == 0 ? config.train.steps : config.train.stop_after) {
     std::optional<int64_t> resumed_step;
-    if (options.resume) {
-      const LoadedCheckpoint loaded = checkpoints_.load_newest();
-      for (const std::string& notice : loaded.notices) reporter_.line("notice        " + notice);
-      state_ = restore(trainer_, loaded.content);
-      resumed_step = trainer_.step();
-      wall_seconds_before_ = state_.wall_seconds;
-      require<ConfigError>(*resumed_step <= last_step_,
-                           "resume: the checkpoint has {} updates already, {} = {} is less", *resumed_step,
-                           config.train.stop_after == 0 ? "train.steps" : "train.stop_after", last_step_);
-      // Whether the disk takes files shows before any of the run is touched.
-      checkpoints_.prepare();
-    }
-    folder_ = std::make_unique<RunFolder>(config, resumed_step);
-    if (!options.resume) checkpoints_.prepare();
-    if (!folder_->moved_to().empty()) reporter_.line("an earlier run was moved to " + folder_->moved_to());
-    reporter_.start(folder_->path());
+    if (options.resume) resumed_step = load();
+    // Whether the disk takes files shows before any of the run is touched.
+    checkpoints_.prepare();
+    folder_.begin(resumed_step);
+    for (const std::string& notice : folder_.notices()) reporter_.line("notice        " + notice);
+    reporter_.start(folder_.path());
+    if (!has_validation_)
+      reporter_.line("validation    none: the data has no such split, and there will be no best.h5");
     if (resumed_step) reporter_.line(fmt::format("resumed       after update {}", *resumed_step));
+    require<Error>(reporter_.failure().empty(), "{}", reporter_.failure());
   }
 
   Summary train() {
     const StopSignal signal;
-    while (trainer_.step() < last_step_ && StopSignal::received() == nullptr) update();
-    folder_->flush();
+    while (trainer_.step() < last_step_ && StopSignal::received() == nullptr && reporter_.failure().empty()) update();
     // Also where nothing was left to do: the checkpoint may have been another process's.
     if (saved_step_ != trainer_.step()) save();
-    if (const char* name = StopSignal::received(); name != nullptr && trainer_.step() < last_step_) {
+    const bool stopped = trainer_.step() < last_step_;
+    if (const char* name = StopSignal::received(); name != nullptr && stopped) {
       reporter_.line(fmt::format("stopped       by {} after update {}; go on with --resume", name, trainer_.step()));
-      return summary();
     }
-    return finish();
+    const Summary result = stopped ? summary() : finish();
+    require<Error>(reporter_.failure().empty(), "{}; the run is saved after update {}", reporter_.failure(),
+                   trainer_.step());
+    return result;
   }
 
  private:
+  // Gives the updates that are done.
+  int64_t load() {
+    const LoadedCheckpoint loaded = checkpoints_.load_newest();
+    for (const std::string& notice : loaded.notices) reporter_.line("notice        " + notice);
+    state_ = restore(trainer_, loaded.content);
+    if (!loaded.has_its_best) state_.best_val_loss.reset();
+    wall_seconds_before_ = state_.wall_seconds;
+    require<ConfigError>(trainer_.step() <= last_step_,
+                         "resume: the checkpoint has {} updates already, {} = {} is less", trainer_.step(),
+                         config_.train.stop_after == 0 ? "train.steps" : "train.stop_after", last_step_);
+    return trainer_.step();
+  }
+
   double rate() const { return state_.seconds > 0 ? static_cast<double>(state_.tokens) / state_.seconds : 0; }
 
   void update() {
@@ -75,35 +85,40 @@ class Run {
     state_.train_loss = update.loss;
     reporter_.update(update, rate());
     const bool last = update.step == config_.train.steps;
-    const bool evaluates = last || update.step % config_.train.eval_interval == 0;
+    const bool evaluates = has_validation_ && (last || update.step % config_.train.eval_interval == 0);
     // Always the same windows, so that the best is the best of equals; finish() takes the whole split.
-    if (evaluates) evaluate();
+    if (evaluates) evaluate(config_.train.eval_batches);
     state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
-    folder_->write(MetricsRow{.step = update.step,
-                              .tokens = state_.tokens,
-                              .train_loss = update.loss,
-                              .val_loss = evaluates ? std::optional(validation_->loss) : std::nullopt,
-                              .learning_rate = update.learning_rate,
-                              .grad_norm = update.grad_norm,
-                              .tokens_per_s = rate(),
-                              .seconds = state_.wall_seconds});
-    if (evaluates || update.step % config_.train.log_interval == 0) folder_->flush();
+    folder_.write(MetricsRow{.step = update.step,
+                             .tokens = state_.tokens,
+                             .train_loss = update.loss,
+                             .val_loss = evaluates ? std::optional(validation_->loss) : std::nullopt,
+                             .learning_rate = update.learning_rate,
+                             .grad_norm = update.grad_norm,
+                             .tokens_per_s = rate(),
+                             .seconds = state_.wall_seconds});
+    if (evaluates || update.step % config_.train.log_interval == 0) folder_.flush();
+    if (evaluates) save_if_best();
     if (config_.train.save_interval > 0 && update.step % config_.train.save_interval == 0) save();
   }
 
-  void evaluate() {
-    validation_ = trainer_.evaluate(data::Split::validation, config_.train.eval_batches);
+  void evaluate(int64_t batches) {
+    validation_ = trainer_.evaluate(data::Split::validation, batches);
     reporter_.evaluation(trainer_.step(), *validation_);
+  }
+
+  // Behind the row of the evaluation: a checkpoint never knows more than metrics.csv.
+  void save_if_best() {
     // A NaN is not below anything, so it never becomes the best.
-    if (validation_->loss < state_.best_val_loss.value_or(std::numeric_limits<double>::infinity())) {
-      state_.best_val_loss = validation_->loss;
-      checkpoints_.save_best(snapshot(trainer_, state_));
-    }
+    if (!(validation_->loss < state_.best_val_loss.value_or(std::numeric_limits<double>::infinity()))) return;
+    state_.best_val_loss = validation_->loss;
+    folder_.sync();
+    checkpoints_.save_best(snapshot(trainer_, state_));
   }
 
   void save() {
     state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
-    folder_->flush();
+    folder_.sync();
     checkpoints_.save_last(snapshot(trainer_, state_));
     saved_step_ = trainer_.step();
   }
@@ -126,23 +141,21 @@ class Run {
 
   // The whole splits; a run that was already complete is evaluated again.
   Summary finish() {
-    if (!validation_ || !validation_->whole_split) {
-      validation_ = trainer_.evaluate(data::Split::validation, 0);
-      reporter_.evaluation(trainer_.step(), *validation_);
-    }
+    if (has_validation_ && (!validation_ || !validation_->whole_split)) evaluate(0);
     Summary s = summary();
     if (trainer_.has_windows(data::Split::test)) s.test_loss = trainer_.evaluate(data::Split::test, 0).loss;
     s.seconds = wall_seconds_before_ + seconds_since(begin_);
-    folder_->write(s);
-    reporter_.end(s, folder_->path());
+    folder_.write(s);
+    reporter_.end(s, folder_.path());
     return s;
   }
 
   Config config_;
   Trainer trainer_;
+  RunFolder folder_;
   CheckpointFolder checkpoints_;
   Reporter reporter_;
-  std::unique_ptr<RunFolder> folder_;
+  bool has_validation_;
   int64_t last_step_;
   RunState state_;
   double wall_seconds_before_ = 0;  // of the processes before this one

@@ -52,6 +52,22 @@ void require_same_run(const Config& saved, const Config& now, const std::string&
                        differences);
 }
 
+// What a checkpoint holds is read by the readers of other files; their complaints are about the checkpoint here.
+template <class Read>
+auto read_from(const CheckpointContent& content, Read read) {
+  try {
+    return read();
+  } catch (const ConfigError& error) {
+    throw CheckpointError(fmt::format("checkpoint {}: {}", content.file, error.what()));
+  } catch (const DataError& error) {
+    throw CheckpointError(fmt::format("checkpoint {}: {}", content.file, error.what()));
+  }
+}
+
+Config saved_config(const CheckpointContent& content) {
+  return read_from(content, [&] { return parse_config(content.text("config"), "config"); });
+}
+
 std::string serialized_tokenizer(const data::Source& source) {
   return source.tokenizer() == nullptr ? std::string() : source.tokenizer()->serialize();
 }
@@ -71,15 +87,14 @@ CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
   content.reals["wall_seconds"] = state.wall_seconds;
   content.texts["data"] = trainer.source().fingerprint();
   if (state.train_loss) content.reals["train_loss"] = *state.train_loss;
-  if (state.best_val_loss) content.reals["best_val_loss"] = *state.best_val_loss;
+  if (state.best_val_loss) content.reals[kBestName] = *state.best_val_loss;
   content.texts["config"] = config_to_toml(trainer.config());
   if (trainer.source().tokenizer() != nullptr) content.texts["tokenizer"] = serialized_tokenizer(trainer.source());
   return content;
 }
 
 RunState restore(Trainer& trainer, const CheckpointContent& content) {
-  const Config saved = parse_config(content.text("config"), content.file + ": config");
-  require_same_run(saved, trainer.config(), content.file);
+  require_same_run(saved_config(content), trainer.config(), content.file);
   const std::string tokenizer = serialized_tokenizer(trainer.source());
   require<DataError>(tokenizer.empty() || tokenizer == content.text("tokenizer"),
                      "resume: {}: the tokenizer made from the data is not the checkpoint's, so the data has changed; "
@@ -103,15 +118,21 @@ RunState restore(Trainer& trainer, const CheckpointContent& content) {
   RunState state{.tokens = content.integer("tokens"), .seconds = content.real("seconds")};
   state.wall_seconds = content.real("wall_seconds");
   if (content.reals.contains("train_loss")) state.train_loss = content.real("train_loss");
-  if (content.reals.contains("best_val_loss")) state.best_val_loss = content.real("best_val_loss");
+  if (content.reals.contains(kBestName)) state.best_val_loss = content.real(kBestName);
   return state;
 }
 
 LoadedModel load_model(const CheckpointContent& content, const std::vector<std::string>& overrides) {
   LoadedModel loaded;
-  loaded.config = parse_config(content.text("config"), content.file + ": config", overrides);
+  loaded.config = saved_config(content);
+  // From here on only the overrides can be wrong.
+  if (!overrides.empty()) {
+    loaded.config = parse_config(content.text("config"), content.file + ": config", overrides);
+  }
   loaded.step = content.integer(kStepName);
-  if (content.texts.contains("tokenizer")) loaded.tokenizer = data::Tokenizer::parse(content.text("tokenizer"));
+  if (content.texts.contains("tokenizer")) {
+    loaded.tokenizer = read_from(content, [&] { return data::Tokenizer::parse(content.text("tokenizer")); });
+  }
   nn::GptConfig model = loaded.config.model;
   if (loaded.tokenizer != nullptr) model.vocab_size = loaded.tokenizer->vocab_size();
   loaded.model = std::make_unique<nn::Gpt>(model, loaded.config.train.precision);

@@ -55,8 +55,7 @@ def ratio_text(r):
 def compare_updates(options):
     settings = list(options.overrides) + (["train.precision=bf16"] if options.dtype == "bf16" else [])
     heed = [options.heed, "bench", "--json", "--config", options.config, "--updates", options.updates]
-    for setting in settings:
-        heed += ["--set", setting]
+    heed += settings
     with tempfile.TemporaryDirectory() as folder:
         shape = pathlib.Path(folder) / "heed.json"
         torch = [sys.executable, TORCH_GPT, "time", shape, "--updates", options.updates, "--dtype", options.dtype]

@@ -31,13 +31,22 @@ TEST(Splits, CutAtTheFloorOfTheTrainingShare) {
 }
 
 TEST(Splits, AddUpToTheWhole) {
-  for (int64_t total = 0; total < 300; ++total) {
+  for (int64_t total = 8; total < 300; ++total) {
     const SplitSizes sizes = split_by_fractions(total, 0.13, 0.07);
     EXPECT_EQ(sizes.total(), total);
     EXPECT_GE(sizes.train, 0);
     EXPECT_GE(sizes.validation, 0);
     EXPECT_GE(sizes.test, 0);
   }
+}
+
+// 10 · 0.05 rounds to nothing beside a test split; a run without validation must be meant.
+TEST(Splits, RefusesAShareForValidationThatIsNothing) {
+  EXPECT_TRUE(contains(error_text<ConfigError>([] { split_by_fractions(10, 0.05, 0.05); }),
+                       {"data.val_fraction = 0.05 of 10", "0 to train without"}));
+  EXPECT_THROW(split_lines(10, {.val_fraction = 0.05, .test_fraction = 0.05}), ConfigError);
+  expect_sizes(split_by_fractions(10, 0, 0.05), 9, 0, 1);
+  expect_sizes(split_by_fractions(20, 0.05, 0.05), 18, 1, 1);
 }
 
 TEST(Splits, RefusesFractionsThatLeaveNothingToTrainOn) {

@@ -216,12 +216,17 @@ TEST(TextSource, RefusesASplitThatIsTooShortBeforeTheFirstStep) {
                        {path, "1005 tokens", "6 of them for validation", "at least 9", "data.val_fraction"}));
   EXPECT_TRUE(contains(error_text<DataError>([&] { make_text_source(char_config(path, 8, 0.1, 0.005)); }),
                        {path, "for test", "at least 9", "data.test_fraction"}));
-  EXPECT_TRUE(contains(error_text<DataError>([&] { make_text_source(char_config(path, 8, 0)); }),
-                       {"0 of them for validation"}));
   EXPECT_TRUE(
       contains(error_text<DataError>([&] { make_text_source(char_config(path, 8, 0.995)); }), {"for training"}));
   EXPECT_NO_THROW(make_text_source(char_config(path, 8, 0.1)));
   EXPECT_THROW(make_text_source(char_config(path, 0, 0.1)), ConfigError);
+}
+
+TEST(TextSource, NoValidationWhereNoneIsMeant) {
+  const ScratchFolder folder;
+  const auto source = make_text_source(char_config(folder.write("text.txt", std::string(9, 'a')), 8, 0));
+  EXPECT_EQ(source->num_eval_windows(Split::validation, 8), 0);
+  EXPECT_EQ(source->num_eval_windows(Split::test, 8), 0);
 }
 
 TEST(TextSource, NamesTheByteThatIsNotUtf8) {

@@ -99,6 +99,11 @@ CASES = {
         "nn/a.cpp:2: exit",
         {"train/main.cpp": "exit(2);\n", "nn/a.cpp": "run.abort(); on_exit(f);  // exit(1)\n"},
     ),
+    "output": (
+        {"train/a.cpp": "std::fflush(stdout);\nfmt::print(text);\nstd::cout << 1;\n"},
+        [f"train/a.cpp:{line}: output" for line in (1, 2, 3)],
+        {"train/output.cpp": "fflush(stdout);\n", "nn/a.cpp": "print(1); isatty(STDOUT_FILENO);  // to stdout\n"},
+    ),
     "machine_paths": (
         {"configs/a.toml": f'path = "{HOME}"\n'},
         "configs/a.toml:1: machine-path",

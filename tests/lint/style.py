@@ -7,6 +7,7 @@ from tree import Violation, search
 MAX_LINES = 500
 MAX_MACROS = 4  # function-like, in the code; the tests may have as many of their own
 LAUNCH_FILE = "autograd/cuda/launch.cuh"
+OUTPUT_FILE = "train/output.cpp"
 MAY_EXIT = re.compile(r"train/main\.cpp|train/comm/.*|tests/cuda_host/.*")
 TOP_LEVEL = set(
     "autograd nn optim data train configs tests heed CMakeLists.txt CMakePresets.json"
@@ -66,6 +67,13 @@ def exits(tree):
     )
 
 
+def output(tree):
+    """A write that nobody checks loses a result in silence."""
+    paths = [path for path in tree.cpp() if not path.startswith("tests/") and path != OUTPUT_FILE]
+    pattern = r"\bfmt::print\s*\(|\bstd::(?:cout|cerr|clog|printf|puts|putchar)\b|\b(?:stdout|stderr)\b"
+    return search(tree, paths, pattern, "output", f"{{0}}: print by {OUTPUT_FILE}, which sees a full disk")
+
+
 def machine_paths(tree):
     pattern = r"(?<![\w.}~/-])/(?:(?:home|Users)/\w|(?:root|work|farm|tmp|mnt|scratch)/)"
     return search(tree, sorted(tree.files), pattern, "machine-path", "a path of one machine: {0}", code_only=False)
@@ -76,4 +84,4 @@ def unfinished(tree):
     return search(tree, sorted(tree.files), pattern, "unfinished", "{0}: finish it or leave it out", code_only=False)
 
 
-RULES = [top_level, file_length, pragma_once, launches, macros, exits, machine_paths, unfinished]
+RULES = [top_level, file_length, pragma_once, launches, macros, exits, output, machine_paths, unfinished]

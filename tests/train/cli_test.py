@@ -305,6 +305,137 @@ class Text(CommandLine):
         self.assertEqual(self.last.read_bytes(), before)
 
 
+class StandardOutput(CommandLine):
+    """A result that could not be written is an error, not silence."""
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "abcd.txt").write_text("abcd" * 500)
+        self.config.write_text(ALPHABET)
+        self.assertEqual(self.run_heed("train", self.config, "steps=2").returncode, 0)
+        self.last = self.folder / "runs" / "tiny" / "checkpoints" / "last.h5"
+
+    def start(self, *arguments, **more):
+        process = subprocess.Popen([HEED, *map(str, arguments)], cwd=self.folder, stderr=subprocess.PIPE, **more)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def assert_one_line(self, process, *parts):
+        error = process.communicate(timeout=60)[1].decode()
+        self.assertEqual(process.returncode, 1, error)
+        self.assertEqual(error.count("\n"), 1, error)
+        for part in ("heed: cannot write to standard output: ", *parts):
+            self.assertIn(part, error)
+
+    def commands(self):
+        token_file = self.folder / "abcd.h5"
+        return [
+            ["--help"], ["--version"], ["train", "--help"], ["info"], ["config"], ["config", self.config],
+            ["generate", self.last], ["eval", self.last], ["data", "prepare", "abcd.txt", token_file],
+            ["data", "info", token_file], ["gradcheck", "copy"], ["bench", "copy"], ["bench", "--config", self.config],
+            ["train", self.config, "--resume"], ["train", self.config]]
+
+    def test_a_full_disk_is_one_line(self):
+        for command in self.commands():
+            with self.subTest(command), open("/dev/full", "wb") as full:
+                self.assert_one_line(self.start(*command, stdout=full), "No space left on device")
+
+    def test_a_closed_stdout_is_one_line(self):
+        for command in (["info"], ["train", self.config]):
+            with self.subTest(command):
+                process = self.start(*command, preexec_fn=lambda: os.close(1))
+                self.assert_one_line(process, "Bad file descriptor")
+        self.assertTrue((self.folder / "runs" / "tiny" / "metrics.csv").read_text().startswith("step,"))
+
+    def test_a_closed_pipe_ends_quietly(self):
+        # Python's children have SIGPIPE as it was; those of some supervisors have it ignored.
+        for ignored in (False, True):
+            process = self.start("generate", self.last, "--tokens", 1000000, stdout=subprocess.PIPE,
+                                 restore_signals=not ignored)
+            self.assertEqual(len(process.stdout.read(10)), 10)
+            process.stdout.close()
+            self.assertEqual(process.wait(timeout=60), -signal.SIGPIPE)
+            self.assertEqual(process.stderr.read(), b"")
+
+    def test_training_into_a_closed_pipe_saves(self):
+        process = self.start("train", self.config, "steps=100000", "log_interval=1", stdout=subprocess.PIPE)
+        for line in process.stdout:
+            if line.startswith(b"step      3"):
+                break
+        process.stdout.close()
+        process.stdout = None
+        self.assert_one_line(process, "Broken pipe", "saved after update")
+        after = int(self.run_heed("eval", self.last).stdout.splitlines()[0].rsplit(" ", 1)[1])
+        self.assertGreaterEqual(after, 3)
+        rows = timeless(self.folder / "runs" / "tiny")
+        self.assertEqual([row[0] for row in rows[1:]], [str(step) for step in range(1, after + 1)])
+
+    def test_a_full_stderr_changes_no_exit_code(self):
+        with open("/dev/full", "wb") as full:
+            result = subprocess.run([HEED, "train", "no.toml"], cwd=self.folder, stderr=full, timeout=60)
+            self.assertEqual(result.returncode, 2)
+            result = subprocess.run([HEED, "tarin"], cwd=self.folder, stderr=full, timeout=60)
+            self.assertEqual(result.returncode, 2)
+
+
+class RunFolders(CommandLine):
+    def files(self):
+        return {path: path.stat().st_mtime_ns for path in self.folder.rglob("*")}
+
+    def start_training(self, *arguments):
+        process = subprocess.Popen([HEED, "train", self.config, "steps=1000000", "eval_interval=1000000", *arguments],
+                                   cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in process.stdout:
+            if line.startswith("step"):
+                return process
+        self.fail(process.communicate()[1])
+
+    def end(self, process):
+        process.kill()
+        process.communicate()
+
+    def test_two_processes_are_kept_apart(self):
+        self.assertEqual(self.run_heed("train", self.config).returncode, 0)
+        (self.folder / "link").symlink_to(self.folder / "runs" / "tiny")
+        first = self.start_training("save_interval=1", "keep_checkpoints=0")
+        while not (self.folder / "runs" / "tiny" / "checkpoints" / "last.h5").exists():
+            time.sleep(0.002)
+        first.send_signal(signal.SIGSTOP)  # so that all that changes is the second one's doing
+        before = self.files()
+        for arguments in ([], ["--resume"], ["run_dir=link"], ["run_dir=link", "--resume"]):
+            second = self.run_heed("train", self.config, *arguments)
+            self.assert_error(second, 2, "train.run_dir", f"process {first.pid} trains in")
+            self.assertEqual(self.files(), before)
+        self.end(first)
+        again = self.run_heed("train", self.config, "steps=1000000", "stop_after=2000", "eval_interval=1000000", "--resume")
+        self.assertEqual(again.returncode, 0, again.stderr)
+
+    def test_metrics_that_cannot_be_read(self):
+        self.assertEqual(self.run_heed("train", self.config, "stop_after=2").returncode, 0)
+        metrics = self.folder / "runs" / "tiny" / "metrics.csv"
+        metrics.write_text("something else\n")
+        self.assert_error(self.run_heed("train", self.config, "--resume"), 4, str(metrics), "does not begin with")
+        self.assertEqual(metrics.read_text(), "something else\n")
+        metrics.unlink()
+        result = self.run_heed("train", self.config, "--resume")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("metrics.csv has no rows of the updates 1 to 2", result.stdout)
+        self.assertEqual([row[0] for row in timeless(metrics.parent)], ["step", "3", "4", "5"])
+
+    def test_training_without_validation(self):
+        (self.folder / "abcd.txt").write_text("abcd" * 500)
+        self.config.write_text(ALPHABET)
+        result = self.run_heed("train", self.config, "steps=2", "val_fraction=0")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("validation    none", result.stdout)
+        run = self.folder / "runs" / "tiny"
+        self.assertIsNone(json.loads((run / "summary.json").read_text())["val_loss"])
+        self.assertEqual([path.name for path in (run / "checkpoints").iterdir()], ["last.h5"])
+        self.assert_error(self.run_heed("eval", run / "checkpoints" / "last.h5"), 3, "without validation")
+
+
 KILLS = int(os.environ.get("HEED_KILLS", "10"))
 
 if __name__ == "__main__":

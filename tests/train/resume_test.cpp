@@ -95,6 +95,114 @@ TEST_F(Resume, ForgetsTheRowsBehindTheCheckpoint) {
   EXPECT_EQ(rows("a"), rows("whole"));
 }
 
+TEST_F(Resume, MetricsThatCannotBeReadAreAnError) {
+  run_training(config("a", {"stop_after=4"}));
+  const fs::path metrics = folder_.path() / "a" / "metrics.csv";
+  const std::string text = read_file(metrics), header = text.substr(0, text.find('\n') + 1);
+  const auto refused = [&](const std::string& part) {
+    const std::string before = fs::is_directory(metrics) ? "" : read_file(metrics);
+    try {
+      run_training(config("a"), {.resume = true});
+      ADD_FAILURE() << "accepted";
+    } catch (const CheckpointError& error) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(metrics.string()), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(fs::is_directory(metrics) ? "" : read_file(metrics), before);
+  };
+  for (const std::string& other : {std::string(), std::string("step,loss\n1,2\n"), text.substr(1)}) {
+    std::ofstream(metrics) << other;
+    refused("does not begin with the line step,tokens");
+  }
+  for (const char* row : {"x,1\n", "1\n", "\n", "0,1\n", "-1,1\n"}) {
+    std::ofstream(metrics) << header << row;
+    refused("behind the row of update 0");
+  }
+  std::ofstream(metrics) << text.substr(0, text.find("\n4,") + 1) << "1,1\n";
+  refused("is not the row of a later one");
+  fs::remove(metrics);
+  fs::create_directory(metrics);
+  refused("folder");
+}
+
+TEST_F(Resume, MetricsThatAreMissingBeginAnew) {
+  run_training(config("whole"));
+  run_training(config("a", {"stop_after=4"}));
+  fs::remove(folder_.path() / "a" / "metrics.csv");
+  run_training(config("a"), {.resume = true});
+  std::vector<std::string> expected = rows("whole");
+  expected.erase(expected.begin() + 1, expected.begin() + 5);
+  EXPECT_EQ(rows("a"), expected);
+}
+
+// Killed between a new best and the next save: best.h5 is of an update that the newest checkpoint does not know.
+TEST_F(Resume, ABestFromBehindTheCheckpointIsFoundAgain) {
+  const auto now = [&](const std::string& name, const char* stop) {
+    return config(name, {"learning_rate=1e-2", std::string("stop_after=") + stop});
+  };
+  const auto best = [&](const std::string& name) { return folder_.path() / name / "checkpoints" / "best.h5"; };
+  const auto step_of_best = [&](const std::string& name) { return load_checkpoint(best(name)).integer("step"); };
+  run_training(now("whole", "17"));
+  run_training(now("a", "7"));
+  run_training(now("ahead", "12"));
+  ASSERT_EQ(step_of_best("whole"), 15);
+  ASSERT_EQ(step_of_best("a"), 5);
+  ASSERT_EQ(step_of_best("ahead"), 10);
+  fs::copy_file(best("ahead"), best("a"), fs::copy_options::overwrite_existing);
+  fs::copy(folder_.path() / "a", folder_.path() / "short", fs::copy_options::recursive);
+
+  run_training(now("a", "17"), {.resume = true});
+  EXPECT_EQ(rows("a"), rows("whole"));
+  expect_same_state("a", "whole");
+  EXPECT_EQ(step_of_best("a"), 15);
+  EXPECT_EQ(load_checkpoint(last("a")).real("best_val_loss"), load_checkpoint(last("whole")).real("best_val_loss"));
+
+  // This run ends before that update, so there is no such best.
+  EXPECT_FALSE(run_training(now("short", "8"), {.resume = true}).best_val_loss);
+  EXPECT_FALSE(fs::exists(best("short")));
+  run_training(now("short", "17"), {.resume = true});
+  EXPECT_EQ(step_of_best("short"), 15);
+}
+
+TEST_F(Resume, ABestThatIsGoneOrDamagedIsFoundAnew) {
+  for (const bool damaged : {false, true}) {
+    const std::string name = damaged ? "damaged" : "gone";
+    run_training(config(name, {"stop_after=7"}));
+    const fs::path best = folder_.path() / name / "checkpoints" / "best.h5";
+    fs::remove(best);
+    if (damaged) std::ofstream(best) << "damaged";
+    CheckpointContent content = load_checkpoint(last(name));
+    content.reals["best_val_loss"] = 0;  // no later loss is below
+    save_checkpoint(last(name), content);
+    run_training(config(name, {"stop_after=12"}), {.resume = true});
+    EXPECT_EQ(load_checkpoint(best).integer("step"), 10);
+    EXPECT_EQ(load_checkpoint(best).real("best_val_loss"), load_checkpoint(last(name)).real("best_val_loss"));
+  }
+}
+
+TEST_F(Resume, ADamagedConfigInACheckpointIsTheCheckpointsFault) {
+  run_training(config("a", {"stop_after=2"}));
+  CheckpointContent content = load_checkpoint(last("a"));
+  EXPECT_THROW(load_model(content, {"num_layers=x"}), ConfigError);
+  for (const char* text : {"[model]\nnum_layers = 0", "[model", "[data]\nsource = \"markov\"", ""}) {
+    content.texts["config"] = text;
+    save_checkpoint(last("a"), content);
+    for (const bool resume : {true, false}) {
+      try {
+        if (resume) run_training(config("a"), {.resume = true});
+        if (!resume) load_model(load_checkpoint(last("a")), {"batch_size=1"});
+        ADD_FAILURE() << "accepted";
+      } catch (const CheckpointError& error) {
+        EXPECT_NE(std::string(error.what()).find(last("a").string() + ": config"), std::string::npos) << error.what();
+      }
+    }
+  }
+  content = load_checkpoint(last("a"));
+  content.texts["config"] = config_to_toml(config("a"));
+  content.texts["tokenizer"] = "none";
+  EXPECT_THROW(load_model(content), CheckpointError);
+}
+
 TEST_F(Resume, NamesEveryKeyThatDiffers) {
   run_training(config("a", {"stop_after=2"}));
   expect_refused(config("a", {"num_layers=3"}), {"model.num_layers is 2 in the checkpoint but 3 now"});

@@ -103,6 +103,33 @@ TEST_F(Run, ASlashBehindTheFolderChangesNothing) {
   EXPECT_TRUE(fs::exists(folder_.path() / "a" / "summary.json"));
 }
 
+// Of the two, the row comes first: no checkpoint knows an evaluation that metrics.csv does not.
+TEST_F(Run, TheRowIsThereBeforeTheBestCheckpoint) {
+  run_training(config("a", {"eval_interval=4", "stop_after=3"}));
+  // best.h5 cannot take the place of a folder with something in it.
+  fs::create_directories(folder_.path() / "a" / "checkpoints" / "best.h5" / "x");
+  EXPECT_THROW(run_training(config("a", {"eval_interval=4"}), {.resume = true}), CheckpointError);
+  ASSERT_EQ(metrics("a").size(), 1u + 4);
+  EXPECT_FALSE(metrics("a")[4][3].empty());
+}
+
+TEST_F(Run, WithoutValidationThereIsNoEvaluation) {
+  std::ofstream(folder_.path() / "text.txt") << std::string(200, 'a') + std::string(200, 'b');
+  for (const char* split : {"position", "lines"}) {
+    const std::vector<std::string> text{"data.source=text", "data.path=" + run_dir("text.txt"),
+                                        "tokenizer=byte",   std::string("split=") + split,
+                                        "val_fraction=0",   "eval_interval=2"};
+    const Summary summary = run_training(config(split, text));
+    EXPECT_EQ(summary.steps, 6);
+    EXPECT_FALSE(summary.val_loss || summary.best_val_loss);
+    for (size_t i = 1; i <= 6; ++i) EXPECT_TRUE(metrics(split)[i][3].empty());
+    EXPECT_NE(read_file(folder_.path() / split / "summary.json").find("\"val_loss\": null"), std::string::npos);
+    EXPECT_TRUE(fs::exists(folder_.path() / split / "checkpoints" / "last.h5"));
+    EXPECT_FALSE(fs::exists(folder_.path() / split / "checkpoints" / "best.h5"));
+    EXPECT_EQ(run_training(config(split, text, 8), {.resume = true}).steps, 8);
+  }
+}
+
 TEST_F(Run, AFolderThatCannotBeMadeStopsBeforeTheFirstUpdate) {
   std::ofstream(folder_.path() / "file") << "not a folder";
   try {
