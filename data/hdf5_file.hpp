@@ -1,7 +1,8 @@
-// HDF5 files: attributes of the root, and one-dimensional datasets that grow. The only place that knows HDF5's headers.
+// HDF5 files: attributes of the root, and one-dimensional datasets that grow. Only this, data/hdf5_call.cpp and
+// train/hdf5_handle.hpp know HDF5's headers.
 //
 // Every return code is checked; errors are DataError naming the file and what was not possible, and HDF5 prints nothing
-// itself. One mutex guards all calls, since HDF5 may be built without threads in mind.
+// itself.
 //
 // Open only files that check_seal() has passed: HDF5 trusts what it reads. Writing reserves disk space before HDF5
 // writes, since HDF5 1.10 may crash when the disk is full: the error then comes from here.
@@ -18,7 +19,7 @@
 namespace heed::data {
 
 // Of elements on disk, little-endian.
-enum class Hdf5Type { u8, u16, u32 };
+enum class Hdf5Type { u8, u16, u32, u64 };
 
 const char* hdf5_type_name(Hdf5Type type);  // "u8" …
 
@@ -45,8 +46,8 @@ class Hdf5Dataset {
   int64_t size() const;
   Hdf5Type type() const { return type_; }
 
-  // T: uint8_t, uint16_t or uint32_t, and just the type on disk: HDF5 would convert, but reads short pieces ten times
-  // slower then (measured). Throws ValueError for another one, and for elements outside the dataset.
+  // T: uint8_t, uint16_t, uint32_t or uint64_t, and just the type on disk: HDF5 would convert, but reads short pieces
+  // ten times slower then (measured). Throws ValueError for another one, and for elements outside the dataset.
   template <class T>
   void append(std::span<const T> values);
   template <class T>
