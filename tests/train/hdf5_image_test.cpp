@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "data/hdf5_call.hpp"
 #include "tests/train/checkpoint_samples.hpp"
 #include "train/hdf5_handle.hpp"
 
