@@ -311,6 +311,11 @@ Hdf5Dataset Hdf5File::dataset(const std::string& name) const {
   Hdf5Dataset dataset(place, require_id(H5Dopen2(file_.get(), name.c_str(), access.get()), place, "open it"));
   const Hdf5Id space = require_id(H5Dget_space(dataset.dataset_.get()), place, "give its shape");
   require<DataError>(H5Sget_simple_extent_ndims(space.get()) == 1, "{} must have one dimension", place);
+  // Before anybody takes memory for them: elements that have not been written need none in the file.
+  const auto stored = static_cast<int64_t>(H5Dget_storage_size(dataset.dataset_.get()));
+  const auto element_bytes = static_cast<int64_t>(H5Tget_size(element_type(dataset.type())));
+  require<DataError>(dataset.size() <= stored / element_bytes, "{} has {} elements, but only {} bytes", place,
+                     dataset.size(), stored);
   return dataset;
 }
 

@@ -83,7 +83,7 @@ class Hdf5File {
 
   // Empty, stored in chunks of chunk_elements.
   Hdf5Dataset create_dataset(const std::string& name, Hdf5Type type, int64_t chunk_elements);
-  // Throws DataError unless it is one-dimensional and of one of the types above.
+  // Throws DataError unless it is one-dimensional, of one of the types above, and all its elements are in the file.
   Hdf5Dataset dataset(const std::string& name) const;
 
  private:
