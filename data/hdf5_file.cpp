@@ -304,13 +304,17 @@ Hdf5Dataset Hdf5File::create_dataset(const std::string& name, Hdf5Type type, int
                                              name_, "make a dataset")};
 }
 
-Hdf5Dataset Hdf5File::dataset(const std::string& name) const {
+Hdf5Dataset Hdf5File::dataset(const std::string& name, std::initializer_list<Hdf5Type> types) const {
   const Hdf5Call call;
   const std::string place = where("dataset", name);
   const Hdf5Id access = dataset_access(place);
   Hdf5Dataset dataset(place, require_id(H5Dopen2(file_.get(), name.c_str(), access.get()), place, "open it"));
   const Hdf5Id space = require_id(H5Dget_space(dataset.dataset_.get()), place, "give its shape");
   require<DataError>(H5Sget_simple_extent_ndims(space.get()) == 1, "{} must have one dimension", place);
+  std::string names;
+  for (const Hdf5Type type : types) names += (names.empty() ? "" : " or ") + std::string(hdf5_type_name(type));
+  require<DataError>(std::count(types.begin(), types.end(), dataset.type()) > 0,
+                     "{} has elements of type {}, they must be {}", place, hdf5_type_name(dataset.type()), names);
   // Before anybody takes memory for them: elements that have not been written need none in the file.
   const auto stored = static_cast<int64_t>(H5Dget_storage_size(dataset.dataset_.get()));
   const auto element_bytes = static_cast<int64_t>(H5Tget_size(element_type(dataset.type())));

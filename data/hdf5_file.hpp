@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <utility>
@@ -83,8 +84,8 @@ class Hdf5File {
 
   // Empty, stored in chunks of chunk_elements.
   Hdf5Dataset create_dataset(const std::string& name, Hdf5Type type, int64_t chunk_elements);
-  // Throws DataError unless it is one-dimensional, of one of the types above, and all its elements are in the file.
-  Hdf5Dataset dataset(const std::string& name) const;
+  // Throws DataError unless it is one-dimensional, of one of these types, and all its elements are in the file.
+  Hdf5Dataset dataset(const std::string& name, std::initializer_list<Hdf5Type> types) const;
 
  private:
   Hdf5File(const std::string& path, Hdf5Id file);

@@ -70,7 +70,7 @@ void write_all(Hdf5File& file, const char* name, Hdf5Type type, std::span<const 
 }
 
 std::shared_ptr<const Tokenizer> read_tokenizer(const Hdf5File& file, const std::string& name) {
-  const std::vector<uint8_t> bytes = read_all<uint8_t>(file.dataset("tokenizer"));
+  const std::vector<uint8_t> bytes = read_all<uint8_t>(file.dataset("tokenizer", {Hdf5Type::u8}));
   try {
     return Tokenizer::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   } catch (const DataError& error) {
@@ -83,17 +83,15 @@ std::shared_ptr<const Tokenizer> read_tokenizer(const Hdf5File& file, const std:
 TokenFile::TokenFile(const std::string& path)
     : name_(quoted_path(path)),
       file_(open_sealed(path)),
-      tokens_(file_.dataset("tokens")),
+      tokens_(file_.dataset("tokens", {Hdf5Type::u16, Hdf5Type::u32})),
       num_tokens_(tokens_.size()),
       tokenizer_(read_tokenizer(file_, name_)),
       sizes_{file_.integer_attribute("train_tokens"), file_.integer_attribute("validation_tokens"),
              file_.integer_attribute("test_tokens")},
       provenance_{file_.text_attribute("source_name"), file_.integer_attribute("source_bytes"),
                   file_.text_attribute("source_checksum"), file_.text_attribute("written_by")},
-      block_checksums_(read_all<uint64_t>(file_.dataset("block_checksum"))),
+      block_checksums_(read_all<uint64_t>(file_.dataset("block_checksum", {Hdf5Type::u64}))),
       verified_(block_checksums_.size()) {
-  require<DataError>(type() == Hdf5Type::u16 || type() == Hdf5Type::u32,
-                     "{} has tokens of type {}, they must be u16 or u32", name_, hdf5_type_name(type()));
   const auto num_blocks = static_cast<int64_t>(block_checksums_.size());
   require<DataError>(num_blocks == (num_tokens_ + kBlockTokens - 1) / kBlockTokens,
                      "{} has {} tokens, but checksums of {} blocks", name_, num_tokens_, num_blocks);

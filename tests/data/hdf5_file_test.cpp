@@ -20,7 +20,7 @@ TEST(Hdf5File, ElementsThatAreNotInTheFileAreRefusedBeforeAnyMemoryIsTaken) {
     file.create_dataset("bytes", Hdf5Type::u8, 10).append(std::span<const uint8_t>(std::vector<uint8_t>(25, 1)));
     file.close();
   }
-  EXPECT_EQ(Hdf5File::open(path).dataset("bytes").size(), 25);
+  EXPECT_EQ(Hdf5File::open(path).dataset("bytes", {Hdf5Type::u8}).size(), 25);
   {
     const Hdf5Call call;
     const train::hdf5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, "open it");
@@ -28,8 +28,21 @@ TEST(Hdf5File, ElementsThatAreNotInTheFileAreRefusedBeforeAnyMemoryIsTaken) {
     const hsize_t size = hsize_t{1} << 45;
     train::hdf5::checked(H5Dset_extent(dataset, &size), "grow");
   }
-  EXPECT_TRUE(contains(error_text<DataError>([&] { Hdf5File::open(path).dataset("bytes"); }),
+  EXPECT_TRUE(contains(error_text<DataError>([&] { Hdf5File::open(path).dataset("bytes", {Hdf5Type::u8}); }),
                        {path, "bytes", "35184372088832 elements", "only 30 bytes"}));
+}
+
+TEST(Hdf5File, ElementsOfAnotherTypeAreRefused) {
+  const ScratchFolder folder;
+  const std::string path = folder.path("types.h5");
+  Hdf5File file = Hdf5File::create(path);
+  file.create_dataset("words", Hdf5Type::u16, 10);
+  file.close();
+  EXPECT_EQ(Hdf5File::open(path).dataset("words", {Hdf5Type::u8, Hdf5Type::u16}).type(), Hdf5Type::u16);
+  EXPECT_TRUE(contains(error_text<DataError>([&] {
+                         Hdf5File::open(path).dataset("words", {Hdf5Type::u8, Hdf5Type::u64});
+                       }),
+                       {path, "words", "type u16", "u8 or u64"}));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ class OddHdf5File {
                                                : H5Screate_simple(1, &count, most),
                                     H5Sclose, "make a shape");
     const train::hdf5::Handle layout = train::hdf5::make_properties(H5P_DATASET_CREATE);
-    const std::array<hsize_t, 2> chunk{65536u >> bytes_.number() % 8, 1};
+    const std::array<hsize_t, 2> chunk{512u << bytes_.number() % 8, 1};
     if (!is_flat) H5Pset_chunk(layout, odd == 3 ? 2 : 1, chunk.data());
     const hid_t dataset = H5Dcreate2(file_, name, type, space, H5P_DEFAULT, layout, H5P_DEFAULT);
     if (dataset < 0) return;
