@@ -16,8 +16,8 @@ uint64_t checksum_of(std::span<const int32_t> tokens) {
   return checksum(tokens.data(), static_cast<int64_t>(tokens.size_bytes()));
 }
 
-// Few chunks, since HDF5 1.10 goes through all of them to find one; whole blocks, so that a block is read from one
-// chunk. HDF5 takes chunks below 4 GiB.
+// Few chunks, since HDF5 1.10 goes through all of them to say where one stands; whole blocks, so that a block is read
+// from one chunk. HDF5 takes chunks below 4 GiB.
 int64_t chunk_tokens(int64_t most_tokens) {
   constexpr int64_t kMostChunks = 1000, kMostBlocks = 4096;
   const int64_t blocks = most_tokens / (kMostChunks * kBlockTokens) + 1;
