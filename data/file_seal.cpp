@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "autograd/core/check.hpp"
-#include "data/crc32.hpp"
+#include "data/checksum.hpp"
 #include "data/posix_file.hpp"
 
 namespace heed::data {
@@ -15,10 +15,10 @@ struct Footer {
   char magic[kSealMagicBytes] = {};
   uint64_t body_bytes = 0;
   uint64_t num_ranges = 0;
-  uint32_t body_crc = 0;
-  uint32_t table_crc = 0;
-  char zeros[20] = {};
-  uint32_t footer_crc = 0;
+  uint64_t body_checksum = 0;
+  uint64_t table_checksum = 0;
+  uint64_t zero = 0;
+  uint64_t footer_checksum = 0;
 };
 static_assert(sizeof(Footer) == 64 && sizeof(FileRange) == 16);
 
@@ -33,7 +33,9 @@ std::string_view bytes_of(const std::vector<FileRange>& ranges) {
   return {reinterpret_cast<const char*>(ranges.data()), ranges.size() * sizeof(FileRange)};
 }
 
-uint32_t crc_of(const Footer& footer) { return crc32(bytes_of(footer).substr(0, kFooterBytes - sizeof(uint32_t))); }
+uint64_t checksum_of(const Footer& footer) {
+  return checksum(bytes_of(footer).substr(0, kFooterBytes - sizeof(uint64_t)));
+}
 
 bool fit(const std::vector<FileRange>& ranges, int64_t body_bytes) {
   int64_t end = 0;
@@ -44,15 +46,15 @@ bool fit(const std::vector<FileRange>& ranges, int64_t body_bytes) {
   return end <= body_bytes;
 }
 
-uint32_t crc_outside(const PosixFile& file, int64_t body_bytes, const std::vector<FileRange>& ranges) {
+uint64_t checksum_outside(const PosixFile& file, int64_t body_bytes, const std::vector<FileRange>& ranges) {
   constexpr int64_t kPieceBytes = int64_t{1} << 20;
   std::string piece;
-  uint32_t crc = 0;
+  Checksum sum;
   const auto add = [&](int64_t begin, int64_t end) {
     for (int64_t offset = begin; offset < end; offset += kPieceBytes) {
       piece.resize(std::min(kPieceBytes, end - offset));
       file.read(offset, piece);
-      crc = crc32(piece, crc);
+      sum.update(piece.data(), static_cast<int64_t>(piece.size()));
     }
   };
   int64_t offset = 0;
@@ -61,7 +63,7 @@ uint32_t crc_outside(const PosixFile& file, int64_t body_bytes, const std::vecto
     offset = range.end;
   }
   add(offset, body_bytes);
-  return crc;
+  return sum.value();
 }
 
 }  // namespace
@@ -76,9 +78,9 @@ void seal_file(const std::string& path, std::string_view magic, const std::vecto
   std::memcpy(footer.magic, magic.data(), magic.size());
   footer.body_bytes = static_cast<uint64_t>(body_bytes);
   footer.num_ranges = left_out.size();
-  footer.body_crc = crc_outside(file, body_bytes, left_out);
-  footer.table_crc = crc32(bytes_of(left_out));
-  footer.footer_crc = crc_of(footer);
+  footer.body_checksum = checksum_outside(file, body_bytes, left_out);
+  footer.table_checksum = checksum(bytes_of(left_out));
+  footer.footer_checksum = checksum_of(footer);
   const std::string seal = std::string(bytes_of(left_out)) + std::string(bytes_of(footer));
   file.write(body_bytes, seal);
   file.truncate(body_bytes + static_cast<int64_t>(seal.size()));
@@ -89,12 +91,14 @@ void check_seal(const std::string& path, std::string_view magic, const char* kin
   const int64_t size = file.size();
   Footer footer;
   if (size >= kFooterBytes) file.read(size - kFooterBytes, std::span(reinterpret_cast<char*>(&footer), sizeof(footer)));
-  require<DataError>(std::string_view(footer.magic, kSealMagicBytes) == magic,
-                     "{} is no {}, or its end is missing or damaged", file.name(), kind);
+  const std::string_view found(footer.magic, kSealMagicBytes), name = magic.substr(0, kSealMagicBytes - 1);
+  require<DataError>(found.starts_with(name), "{} is no {}, or its end is missing or damaged", file.name(), kind);
+  require<DataError>(found == magic, "{} is a {} of another version, which this one cannot read: make it again",
+                     file.name(), kind);
   const auto require_intact = [&](bool intact, const char* part) {
     require<DataError>(intact, "{} is a damaged {}: its {} is not what was written", file.name(), kind, part);
   };
-  require_intact(footer.footer_crc == crc_of(footer), "footer");
+  require_intact(footer.footer_checksum == checksum_of(footer), "footer");
   const auto file_size = static_cast<uint64_t>(size), table_limit = file_size / sizeof(FileRange);
   require_intact(footer.body_bytes <= file_size && footer.num_ranges <= table_limit &&
                      footer.body_bytes + footer.num_ranges * sizeof(FileRange) + kFooterBytes == file_size,
@@ -102,8 +106,8 @@ void check_seal(const std::string& path, std::string_view magic, const char* kin
   std::vector<FileRange> ranges(footer.num_ranges);
   const auto body_bytes = static_cast<int64_t>(footer.body_bytes);
   file.read(body_bytes, std::span(reinterpret_cast<char*>(ranges.data()), ranges.size() * sizeof(FileRange)));
-  require_intact(footer.table_crc == crc32(bytes_of(ranges)) && fit(ranges, body_bytes), "table");
-  require_intact(footer.body_crc == crc_outside(file, body_bytes, ranges), "content");
+  require_intact(footer.table_checksum == checksum(bytes_of(ranges)) && fit(ranges, body_bytes), "table");
+  require_intact(footer.body_checksum == checksum_outside(file, body_bytes, ranges), "content");
 }
 
 }  // namespace heed::data

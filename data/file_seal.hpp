@@ -4,11 +4,11 @@
 //
 // File: body | table | footer.
 //   table   (begin, end) of each range of the body left out, u64 each
-//   footer  64 bytes: magic (16), body bytes u64, number of ranges u64, CRC-32 of the body outside the ranges, CRC-32
-//   of
-//           the table, zeros, CRC-32 of the footer before it
-// HDF5 does not mind bytes behind its own, so every HDF5 tool still opens the file.
-// It guards against damage (truncation, flipped bytes, another format), not against intent.
+//   footer  64 bytes: magic (16), body bytes, number of ranges, checksum of the body outside the ranges, checksum of
+//           the table, zero, checksum of the footer before it, u64 each
+// The last byte of the magic is the version of the format, so that a file of another version is told from a damaged
+// one. HDF5 does not mind bytes behind its own, so every HDF5 tool still opens the file. It guards against damage
+// (truncation, flipped bytes, another format), not against intent.
 #pragma once
 
 #include <cstdint>

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
-#include "data/crc32.hpp"
+#include "data/checksum.hpp"
 
 namespace heed::data {
 
@@ -14,7 +13,7 @@ std::string fingerprint(int64_t num_tokens, const ReadTokens& read, const SplitS
   constexpr int64_t kPieces = 64, kPieceTokens = 4096;
   const int64_t length = std::min(num_tokens, kPieceTokens);
   std::vector<int32_t> piece(static_cast<size_t>(length));
-  uint32_t checksum = 0;
+  Checksum sum;
   int64_t behind = -1;  // where the piece before began
   for (int64_t i = 0; i < kPieces && length > 0; ++i) {
     const int64_t first =
@@ -22,10 +21,10 @@ std::string fingerprint(int64_t num_tokens, const ReadTokens& read, const SplitS
     if (first == behind) continue;
     behind = first;
     read(first, piece);
-    checksum = crc32({reinterpret_cast<const char*>(piece.data()), piece.size() * sizeof(int32_t)}, checksum);
+    sum.update(piece.data(), length * static_cast<int64_t>(sizeof(int32_t)));
   }
-  return fmt::format("{} tokens, split {}/{}/{}, checksum {:08x}", num_tokens, sizes.train, sizes.validation,
-                     sizes.test, checksum);
+  return fmt::format("{} tokens, split {}/{}/{}, checksum {:016x}", num_tokens, sizes.train, sizes.validation,
+                     sizes.test, sum.value());
 }
 
 }  // namespace heed::data

@@ -9,27 +9,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 
 #include "autograd/core/check.hpp"
+#include "data/hdf5_call.hpp"
 #include "data/posix_file.hpp"
 
 namespace heed::data {
 
 namespace {
-
-// Held during every call of HDF5. Its own error output is a setting of the thread.
-class Hdf5Call {
- public:
-  Hdf5Call() : lock_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
-
- private:
-  static std::recursive_mutex& mutex() {
-    static std::recursive_mutex instance;
-    return instance;
-  }
-  std::lock_guard<std::recursive_mutex> lock_;
-};
 
 // Ids, sizes and return codes: all negative on failure.
 template <class T>
@@ -42,7 +29,7 @@ Hdf5Id require_id(hid_t id, const std::string& where, const char* what) {
   return Hdf5Id(require_done(id, where, what));
 }
 
-hid_t disk_type(Hdf5Type type) {
+hid_t element_type(Hdf5Type type) {
   switch (type) {
     case Hdf5Type::u8:
       return H5T_STD_U8LE;
@@ -50,25 +37,24 @@ hid_t disk_type(Hdf5Type type) {
       return H5T_STD_U16LE;
     case Hdf5Type::u32:
       return H5T_STD_U32LE;
+    case Hdf5Type::u64:
+      return H5T_STD_U64LE;
   }
-  throw ValueError("disk_type: no such type");
+  throw ValueError("element_type: no such type");
 }
 
 template <class T>
 constexpr Hdf5Type kTypeOf = sizeof(T) == 1   ? Hdf5Type::u8
                              : sizeof(T) == 2 ? Hdf5Type::u16
-                                              : Hdf5Type::u32;
-
-hid_t memory_type(Hdf5Type type) {
-  return type == Hdf5Type::u8 ? H5T_NATIVE_UINT8 : type == Hdf5Type::u16 ? H5T_NATIVE_UINT16 : H5T_NATIVE_UINT32;
-}
+                             : sizeof(T) == 4 ? Hdf5Type::u32
+                                              : Hdf5Type::u64;
 
 Hdf5Type type_of(hid_t dataset, const std::string& where) {
   const Hdf5Id type = require_id(H5Dget_type(dataset), where, "give its type");
-  for (const Hdf5Type known : {Hdf5Type::u8, Hdf5Type::u16, Hdf5Type::u32}) {
-    if (require_done(H5Tequal(type.get(), disk_type(known)), where, "compare its type") > 0) return known;
+  for (const Hdf5Type known : {Hdf5Type::u8, Hdf5Type::u16, Hdf5Type::u32, Hdf5Type::u64}) {
+    if (require_done(H5Tequal(type.get(), element_type(known)), where, "compare its type") > 0) return known;
   }
-  throw DataError(fmt::format("{} has elements that are not u8, u16 or u32", where));
+  throw DataError(fmt::format("{} has elements that are not u8, u16, u32 or u64", where));
 }
 
 void require_type(Hdf5Type asked, Hdf5Type type, const std::string& where) {
@@ -102,6 +88,14 @@ Hdf5Id dataset_access(const std::string& where) {
   return access;
 }
 
+// Elements of a chunk.
+hsize_t chunk_of(hid_t dataset, const std::string& where) {
+  const Hdf5Id properties = require_id(H5Dget_create_plist(dataset), where, "give its layout");
+  hsize_t chunk = 0;
+  require_done(H5Pget_chunk(properties.get(), 1, &chunk), where, "give its chunks");
+  return chunk;
+}
+
 // Makes sure that HDF5 can write `bytes` more, and what it keeps in memory until the file is closed.
 void reserve_space(hid_t object, int64_t bytes, const std::string& where) {
   constexpr int64_t kMetadataBytes = int64_t{4} << 20;
@@ -111,7 +105,9 @@ void reserve_space(hid_t object, int64_t bytes, const std::string& where) {
   const int descriptor = *static_cast<int*>(handle);
   struct stat status {};
   require<DataError>(::fstat(descriptor, &status) == 0, "{}: {}", where, std::strerror(errno));
-  const int64_t end = status.st_size + bytes + kMetadataBytes;
+  hsize_t taken = 0;  // by chunks that have begun, too
+  require_done(H5Fget_filesize(file.get(), &taken), where, "give its size");
+  const int64_t end = std::max(status.st_size, static_cast<int64_t>(taken)) + bytes + kMetadataBytes;
   struct rlimit limit {};
   const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   require<DataError>(!limited || static_cast<uint64_t>(end) <= limit.rlim_cur,
@@ -144,7 +140,7 @@ struct OpenAttribute {
 }  // namespace
 
 const char* hdf5_type_name(Hdf5Type type) {
-  return type == Hdf5Type::u8 ? "u8" : type == Hdf5Type::u16 ? "u16" : "u32";
+  return type == Hdf5Type::u8 ? "u8" : type == Hdf5Type::u16 ? "u16" : type == Hdf5Type::u32 ? "u32" : "u64";
 }
 
 Hdf5Id::~Hdf5Id() {
@@ -167,11 +163,13 @@ void Hdf5Dataset::append(std::span<const T> values) {
   const Hdf5Call call;
   require_type(kTypeOf<T>, type_, where_);
   const auto first = static_cast<hsize_t>(size()), count = static_cast<hsize_t>(values.size()), end = first + count;
-  reserve_space(dataset_.get(), static_cast<int64_t>(values.size_bytes()), where_);
+  const hsize_t chunk = chunk_of(dataset_.get(), where_);
+  const hsize_t new_chunks = (end + chunk - 1) / chunk - (first + chunk - 1) / chunk;
+  reserve_space(dataset_.get(), static_cast<int64_t>(new_chunks * chunk * sizeof(T)), where_);
   require_done(H5Dset_extent(dataset_.get(), &end), where_, "grow");
   const Hdf5Id disk = select(dataset_.get(), first, count, where_);
   const Hdf5Id memory = require_id(H5Screate_simple(1, &count, nullptr), where_, "make a shape");
-  require_done(H5Dwrite(dataset_.get(), memory_type(type_), memory.get(), disk.get(), H5P_DEFAULT, values.data()),
+  require_done(H5Dwrite(dataset_.get(), element_type(type_), memory.get(), disk.get(), H5P_DEFAULT, values.data()),
                where_, "write");
 }
 
@@ -185,22 +183,22 @@ void Hdf5Dataset::read(int64_t first, std::span<T> values) const {
                       "{}: {} elements from {} on, there are {}", where_, count, first, available);
   const Hdf5Id disk = select(dataset_.get(), begin, count, where_);
   const Hdf5Id memory = require_id(H5Screate_simple(1, &count, nullptr), where_, "make a shape");
-  require_done(H5Dread(dataset_.get(), memory_type(type_), memory.get(), disk.get(), H5P_DEFAULT, values.data()),
+  require_done(H5Dread(dataset_.get(), element_type(type_), memory.get(), disk.get(), H5P_DEFAULT, values.data()),
                where_, "read");
 }
 
 template void Hdf5Dataset::append(std::span<const uint8_t>);
 template void Hdf5Dataset::append(std::span<const uint16_t>);
 template void Hdf5Dataset::append(std::span<const uint32_t>);
+template void Hdf5Dataset::append(std::span<const uint64_t>);
 template void Hdf5Dataset::read(int64_t, std::span<uint8_t>) const;
 template void Hdf5Dataset::read(int64_t, std::span<uint16_t>) const;
 template void Hdf5Dataset::read(int64_t, std::span<uint32_t>) const;
+template void Hdf5Dataset::read(int64_t, std::span<uint64_t>) const;
 
 std::vector<FileRange> Hdf5Dataset::ranges() const {
   const Hdf5Call call;
-  const Hdf5Id properties = require_id(H5Dget_create_plist(dataset_.get()), where_, "give its layout");
-  hsize_t chunk = 0;
-  require_done(H5Pget_chunk(properties.get(), 1, &chunk), where_, "give its chunks");
+  const hsize_t chunk = chunk_of(dataset_.get(), where_);
   std::vector<FileRange> ranges;
   for (hsize_t first = 0; first < static_cast<hsize_t>(size()); first += chunk) {
     haddr_t address = HADDR_UNDEF;
@@ -298,19 +296,30 @@ Hdf5Dataset Hdf5File::create_dataset(const std::string& name, Hdf5Type type, int
   const Hdf5Id space = require_id(H5Screate_simple(1, &size, &unlimited), name_, "make a shape");
   const Hdf5Id layout = require_id(H5Pcreate(H5P_DATASET_CREATE), name_, "make a layout");
   require_done(H5Pset_chunk(layout.get(), 1, &chunk), name_, "take these chunks");
+  // With one, it would hold the whole chunk in memory until that is written.
+  require_done(H5Pset_fill_time(layout.get(), H5D_FILL_TIME_NEVER), name_, "leave out fill values");
   const Hdf5Id access = dataset_access(name_);
-  return {where("dataset", name), require_id(H5Dcreate2(file_.get(), name.c_str(), disk_type(type), space.get(),
+  return {where("dataset", name), require_id(H5Dcreate2(file_.get(), name.c_str(), element_type(type), space.get(),
                                                         H5P_DEFAULT, layout.get(), access.get()),
                                              name_, "make a dataset")};
 }
 
-Hdf5Dataset Hdf5File::dataset(const std::string& name) const {
+Hdf5Dataset Hdf5File::dataset(const std::string& name, std::initializer_list<Hdf5Type> types) const {
   const Hdf5Call call;
   const std::string place = where("dataset", name);
   const Hdf5Id access = dataset_access(place);
   Hdf5Dataset dataset(place, require_id(H5Dopen2(file_.get(), name.c_str(), access.get()), place, "open it"));
   const Hdf5Id space = require_id(H5Dget_space(dataset.dataset_.get()), place, "give its shape");
   require<DataError>(H5Sget_simple_extent_ndims(space.get()) == 1, "{} must have one dimension", place);
+  std::string names;
+  for (const Hdf5Type type : types) names += (names.empty() ? "" : " or ") + std::string(hdf5_type_name(type));
+  require<DataError>(std::count(types.begin(), types.end(), dataset.type()) > 0,
+                     "{} has elements of type {}, they must be {}", place, hdf5_type_name(dataset.type()), names);
+  // Before anybody takes memory for them: elements that have not been written need none in the file.
+  const auto stored = static_cast<int64_t>(H5Dget_storage_size(dataset.dataset_.get()));
+  const auto element_bytes = static_cast<int64_t>(H5Tget_size(element_type(dataset.type())));
+  require<DataError>(dataset.size() <= stored / element_bytes, "{} has {} elements, but only {} bytes", place,
+                     dataset.size(), stored);
   return dataset;
 }
 

@@ -1,13 +1,15 @@
-// HDF5 files: attributes of the root, and one-dimensional datasets that grow. The only place that knows HDF5's headers.
+// HDF5 files: attributes of the root, and one-dimensional datasets that grow. Only this, data/hdf5_call.cpp and
+// train/hdf5_handle.hpp know HDF5's headers.
 //
 // Every return code is checked; errors are DataError naming the file and what was not possible, and HDF5 prints nothing
-// itself. One mutex guards all calls, since HDF5 may be built without threads in mind.
+// itself.
 //
 // Open only files that check_seal() has passed: HDF5 trusts what it reads. Writing reserves disk space before HDF5
 // writes, since HDF5 1.10 may crash when the disk is full: the error then comes from here.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,7 +20,7 @@
 namespace heed::data {
 
 // Of elements on disk, little-endian.
-enum class Hdf5Type { u8, u16, u32 };
+enum class Hdf5Type { u8, u16, u32, u64 };
 
 const char* hdf5_type_name(Hdf5Type type);  // "u8" …
 
@@ -45,8 +47,8 @@ class Hdf5Dataset {
   int64_t size() const;
   Hdf5Type type() const { return type_; }
 
-  // T: uint8_t, uint16_t or uint32_t, and just the type on disk: HDF5 would convert, but reads short pieces ten times
-  // slower then (measured). Throws ValueError for another one, and for elements outside the dataset.
+  // T: uint8_t, uint16_t, uint32_t or uint64_t, and just the type on disk: HDF5 would convert, but reads short pieces
+  // ten times slower then (measured). Throws ValueError for another one, and for elements outside the dataset.
   template <class T>
   void append(std::span<const T> values);
   template <class T>
@@ -82,8 +84,8 @@ class Hdf5File {
 
   // Empty, stored in chunks of chunk_elements.
   Hdf5Dataset create_dataset(const std::string& name, Hdf5Type type, int64_t chunk_elements);
-  // Throws DataError unless it is one-dimensional and of one of the types above.
-  Hdf5Dataset dataset(const std::string& name) const;
+  // Throws DataError unless it is one-dimensional, of one of these types, and all its elements are in the file.
+  Hdf5Dataset dataset(const std::string& name, std::initializer_list<Hdf5Type> types) const;
 
  private:
   Hdf5File(const std::string& path, Hdf5Id file);

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "autograd/core/check.hpp"
-#include "data/crc32.hpp"
+#include "data/checksum.hpp"
 #include "data/new_file.hpp"
 #include "data/splits.hpp"
 #include "data/text_encoding.hpp"
@@ -22,18 +22,18 @@ void prepare_token_file(const PrepareConfig& config, const Progress& progress) {
 
   const std::unique_ptr<Tokenizer> tokenizer =
       make_tokenizer(text, {config.tokenizer, config.vocab_size, false}, progress);
-  TokenFileWriter writer(output.temporary_path(), *tokenizer);
-  uint32_t crc = 0;
+  TokenFileWriter writer(output.temporary_path(), *tokenizer, text.size());
+  Checksum sum;
   encode_file(
       text, *tokenizer,
       [&](std::span<const int32_t> tokens, std::string_view bytes) {
         writer.append(tokens);
-        crc = crc32(bytes, crc);
+        sum.update(bytes.data(), static_cast<int64_t>(bytes.size()));
       },
       progress);
   const std::string source_name = std::filesystem::path(config.text_path).filename().string();
   writer.finish(split_by_fractions(writer.size(), config.val_fraction, config.test_fraction),
-                {source_name, text.size(), crc, config.written_by});
+                {source_name, text.size(), fmt::format("{:016x}", sum.value()), config.written_by});
   output.commit();
 }
 
@@ -47,11 +47,11 @@ std::string describe_token_file(const std::string& path, const Progress& progres
       "tokens        {} ({}), every one checked\n"
       "splits        {} training, {} validation, {} test\n"
       "tokenizer     {}, {} entries\n"
-      "from          {}, {} bytes ({:.3f} a token), CRC-32 {:08x}\n"
+      "from          {}, {} bytes ({:.3f} a token), XXH64 {}\n"
       "written by    {}\n",
       file.name(), file.size(), hdf5_type_name(file.type()), train, validation, test,
       tokenizer_name(file.tokenizer()->kind()), file.tokenizer()->vocab_size(), from.source_name, from.source_bytes,
-      static_cast<double>(from.source_bytes) / static_cast<double>(file.size()), from.source_crc32, from.written_by);
+      static_cast<double>(from.source_bytes) / static_cast<double>(file.size()), from.source_checksum, from.written_by);
 }
 
 }  // namespace heed::data

@@ -107,11 +107,13 @@ void encode_file(const TextFile& file, const Tokenizer& tokenizer, const UseToke
   int64_t done = 0;
   for_each_piece(file, [&](std::string_view text, bool is_last) {
     const std::string_view ready = is_last ? text : text.substr(0, tokenizer.safe_cut(text));
+    std::vector<int32_t> tokens;
     try {
-      use(tokenizer.encode(ready), ready);
+      tokens = tokenizer.encode(ready);
     } catch (const DataError& error) {
       throw DataError(fmt::format("{}: from byte {} on: {}", file.name(), done, error.what()));
     }
+    use(tokens, ready);
     done += static_cast<int64_t>(ready.size());
     report(progress, "encoding", done, file.size());
     return static_cast<int64_t>(ready.size());

@@ -2,18 +2,26 @@
 
 #include <algorithm>
 
-#include "data/crc32.hpp"
+#include "data/checksum.hpp"
 
 namespace heed::data {
 
 namespace {
 
-constexpr std::string_view kMagic = "heed token file\n";
+constexpr std::string_view kMagic = "heed token file2";
 static_assert(kMagic.size() == kSealMagicBytes);
-constexpr int64_t kFormatVersion = 1, kBlockTokens = 65536;
+constexpr int64_t kBlockTokens = 65536;
 
-uint32_t crc_of(std::span<const int32_t> tokens) {
-  return crc32({reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()});
+uint64_t checksum_of(std::span<const int32_t> tokens) {
+  return checksum(tokens.data(), static_cast<int64_t>(tokens.size_bytes()));
+}
+
+// Few chunks, since HDF5 1.10 goes through all of them to say where one stands; whole blocks, so that a block is read
+// from one chunk. HDF5 takes chunks below 4 GiB.
+int64_t chunk_tokens(int64_t most_tokens) {
+  constexpr int64_t kMostChunks = 1000, kMostBlocks = 4096;
+  const int64_t blocks = most_tokens / (kMostChunks * kBlockTokens) + 1;
+  return std::min(blocks, kMostBlocks) * kBlockTokens;
 }
 
 bool inside(std::span<const int32_t> tokens, int64_t vocab_size) {
@@ -46,11 +54,7 @@ void append_tokens(Hdf5Dataset& dataset, std::span<const int32_t> tokens) {
 
 Hdf5File open_sealed(const std::string& path) {
   check_seal(path, kMagic, "token file of heed");
-  Hdf5File file = Hdf5File::open(path);
-  const int64_t version = file.integer_attribute("format_version");
-  require<DataError>(version == kFormatVersion, "{} has token file format {}, this version of heed reads format {}",
-                     quoted_path(path), version, kFormatVersion);
-  return file;
+  return Hdf5File::open(path);
 }
 
 template <class T>
@@ -66,7 +70,7 @@ void write_all(Hdf5File& file, const char* name, Hdf5Type type, std::span<const 
 }
 
 std::shared_ptr<const Tokenizer> read_tokenizer(const Hdf5File& file, const std::string& name) {
-  const std::vector<uint8_t> bytes = read_all<uint8_t>(file.dataset("tokenizer"));
+  const std::vector<uint8_t> bytes = read_all<uint8_t>(file.dataset("tokenizer", {Hdf5Type::u8}));
   try {
     return Tokenizer::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   } catch (const DataError& error) {
@@ -79,17 +83,16 @@ std::shared_ptr<const Tokenizer> read_tokenizer(const Hdf5File& file, const std:
 TokenFile::TokenFile(const std::string& path)
     : name_(quoted_path(path)),
       file_(open_sealed(path)),
-      tokens_(file_.dataset("tokens")),
+      tokens_(file_.dataset("tokens", {Hdf5Type::u16, Hdf5Type::u32})),
       num_tokens_(tokens_.size()),
       tokenizer_(read_tokenizer(file_, name_)),
       sizes_{file_.integer_attribute("train_tokens"), file_.integer_attribute("validation_tokens"),
              file_.integer_attribute("test_tokens")},
       provenance_{file_.text_attribute("source_name"), file_.integer_attribute("source_bytes"),
-                  static_cast<uint32_t>(file_.integer_attribute("source_crc32")), file_.text_attribute("written_by")},
-      block_crcs_(read_all<uint32_t>(file_.dataset("block_crc32"))),
-      verified_(block_crcs_.size()) {
-  require<DataError>(type() != Hdf5Type::u8, "{} has tokens of type u8, they must be u16 or u32", name_);
-  const auto num_blocks = static_cast<int64_t>(block_crcs_.size());
+                  file_.text_attribute("source_checksum"), file_.text_attribute("written_by")},
+      block_checksums_(read_all<uint64_t>(file_.dataset("block_checksum", {Hdf5Type::u64}))),
+      verified_(block_checksums_.size()) {
+  const auto num_blocks = static_cast<int64_t>(block_checksums_.size());
   require<DataError>(num_blocks == (num_tokens_ + kBlockTokens - 1) / kBlockTokens,
                      "{} has {} tokens, but checksums of {} blocks", name_, num_tokens_, num_blocks);
   require<DataError>(file_.integer_attribute("vocab_size") == tokenizer_->vocab_size(),
@@ -104,7 +107,7 @@ TokenFile::TokenFile(const std::string& path)
 void TokenFile::verify_block(int64_t block) const {
   std::vector<int32_t> tokens(std::min(kBlockTokens, num_tokens_ - block * kBlockTokens));
   read_tokens(tokens_, block * kBlockTokens, tokens);
-  require<DataError>(crc_of(tokens) == block_crcs_[block] && inside(tokens, tokenizer_->vocab_size()),
+  require<DataError>(checksum_of(tokens) == block_checksums_[block] && inside(tokens, tokenizer_->vocab_size()),
                      "{} is damaged: its tokens from {} on are not what was written", name_, block * kBlockTokens);
   verified_[block] = true;
 }
@@ -123,7 +126,7 @@ void TokenFile::read(int64_t first, std::span<int32_t> tokens) const {
 
 void TokenFile::verify(const Progress& progress) const {
   const int64_t bytes_per_token = type() == Hdf5Type::u16 ? 2 : 4;
-  for (int64_t block = 0; block < static_cast<int64_t>(block_crcs_.size()); ++block) {
+  for (int64_t block = 0; block < static_cast<int64_t>(block_checksums_.size()); ++block) {
     const std::lock_guard lock(mutex_);
     verify_block(block);
     const int64_t done = std::min((block + 1) * kBlockTokens, num_tokens_);
@@ -131,12 +134,12 @@ void TokenFile::verify(const Progress& progress) const {
   }
 }
 
-TokenFileWriter::TokenFileWriter(const std::string& path, const Tokenizer& tokenizer)
+TokenFileWriter::TokenFileWriter(const std::string& path, const Tokenizer& tokenizer, int64_t most_tokens)
     : path_(path),
       tokenizer_(tokenizer),
       file_(Hdf5File::create(path)),
       tokens_(file_.create_dataset("tokens", tokenizer.vocab_size() <= 65536 ? Hdf5Type::u16 : Hdf5Type::u32,
-                                   kBlockTokens)) {
+                                   chunk_tokens(most_tokens))) {
   block_.reserve(kBlockTokens);
 }
 
@@ -155,7 +158,7 @@ void TokenFileWriter::append(std::span<const int32_t> tokens) {
 
 void TokenFileWriter::write_block() {
   append_tokens(tokens_, block_);
-  block_crcs_.push_back(crc_of(block_));
+  block_checksums_.push_back(checksum_of(block_));
   block_.clear();
 }
 
@@ -166,8 +169,7 @@ void TokenFileWriter::finish(const SplitSizes& sizes, const Provenance& provenan
   const std::string tokenizer = tokenizer_.serialize();
   write_all(file_, "tokenizer", Hdf5Type::u8,
             std::span(reinterpret_cast<const uint8_t*>(tokenizer.data()), tokenizer.size()));
-  write_all(file_, "block_crc32", Hdf5Type::u32, std::span<const uint32_t>(block_crcs_));
-  file_.write_attribute("format_version", kFormatVersion);
+  write_all(file_, "block_checksum", Hdf5Type::u64, std::span<const uint64_t>(block_checksums_));
   file_.write_attribute("vocab_size", tokenizer_.vocab_size());
   file_.write_attribute("tokenizer_kind", std::string(tokenizer_name(tokenizer_.kind())));
   file_.write_attribute("train_tokens", sizes.train);
@@ -175,7 +177,7 @@ void TokenFileWriter::finish(const SplitSizes& sizes, const Provenance& provenan
   file_.write_attribute("test_tokens", sizes.test);
   file_.write_attribute("source_name", provenance.source_name);
   file_.write_attribute("source_bytes", provenance.source_bytes);
-  file_.write_attribute("source_crc32", int64_t{provenance.source_crc32});
+  file_.write_attribute("source_checksum", provenance.source_checksum);
   file_.write_attribute("written_by", provenance.written_by);
   const std::vector<FileRange> token_ranges = tokens_.ranges();
   tokens_.close();

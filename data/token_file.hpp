@@ -1,11 +1,11 @@
 // Token files: a tokenized text on disk, with its tokenizer; HDF5 under a seal (data/file_seal.hpp).
 //
-//   dataset tokens (N)           u16, or u32 where the vocabulary has more than 65536 entries, in chunks of 65536
-//   dataset block_crc32          u32: the checksum of each 65536 tokens, as int32
+//   dataset tokens (N)           u16, or u32 where the vocabulary has more than 65536 entries; at most 1000 chunks
+//   dataset block_checksum       u64: of each 65536 tokens, as int32 (data/checksum.hpp)
 //   dataset tokenizer            u8: Tokenizer::serialize()
-//   attributes                   format_version vocab_size tokenizer_kind
+//   attributes                   vocab_size tokenizer_kind
 //                                train_tokens validation_tokens test_tokens (they follow each other in this order)
-//                                source_name source_bytes source_crc32 written_by
+//                                source_name source_bytes source_checksum written_by
 //
 // All but the tokens is under the seal, and each block of tokens is checked when it is first read, so that a file of
 // any size opens at once and no damaged token is ever used.
@@ -26,13 +26,13 @@ namespace heed::data {
 struct Provenance {
   std::string source_name;  // of the text file, without folder
   int64_t source_bytes = 0;
-  uint32_t source_crc32 = 0;
-  std::string written_by;  // program and version
+  std::string source_checksum;  // of the text, 16 hexadecimal digits
+  std::string written_by;       // program and version
 };
 
 class TokenFile final : public TokenSequence {
  public:
-  // Throws DataError naming the file and what is wrong: not there, no token file, cut off, damaged, of a later version.
+  // Throws DataError naming the file and what is wrong: not there, no token file, cut off, damaged, of another version.
   explicit TokenFile(const std::string& path);
 
   int64_t size() const override { return num_tokens_; }
@@ -58,7 +58,7 @@ class TokenFile final : public TokenSequence {
   std::shared_ptr<const Tokenizer> tokenizer_;
   SplitSizes sizes_;
   Provenance provenance_;
-  std::vector<uint32_t> block_crcs_;
+  std::vector<uint64_t> block_checksums_;
   mutable std::mutex mutex_;
   mutable std::vector<bool> verified_;
 };
@@ -66,8 +66,9 @@ class TokenFile final : public TokenSequence {
 // Writes one in order of its tokens. The file is complete after finish(), and not to be used before.
 class TokenFileWriter {
  public:
-  // Keeps a reference to the tokenizer. Throws DataError if the file cannot be written, as all functions do.
-  TokenFileWriter(const std::string& path, const Tokenizer& tokenizer);
+  // Keeps a reference to the tokenizer. most_tokens: chunks are made for so many; more may be appended, too. Throws
+  // DataError if the file cannot be written, as all functions do.
+  TokenFileWriter(const std::string& path, const Tokenizer& tokenizer, int64_t most_tokens);
 
   // Throws ValueError for an id outside the vocabulary.
   void append(std::span<const int32_t> tokens);
@@ -86,7 +87,7 @@ class TokenFileWriter {
   Hdf5Dataset tokens_;
   int64_t num_tokens_ = 0;
   std::vector<int32_t> block_;
-  std::vector<uint32_t> block_crcs_;
+  std::vector<uint64_t> block_checksums_;
 };
 
 }  // namespace heed::data

@@ -7,23 +7,25 @@
 #include "data/bpe_tokenizer.hpp"
 #include "data/byte_tokenizer.hpp"
 #include "data/char_tokenizer.hpp"
-#include "data/crc32.hpp"
+#include "data/checksum.hpp"
 
 namespace heed::data {
 
 namespace {
 
 // Serialized: magic, kind, has_end_token, u32 number of pieces without the end token, then of each its length and its
-// bytes, then the CRC-32 of all that.
-constexpr std::string_view kMagic = "heedtok1";
-constexpr size_t kHeaderBytes = kMagic.size() + 2 + sizeof(uint32_t), kSmallestBytes = kHeaderBytes + sizeof(uint32_t);
+// bytes, then the checksum (u64) of all that.
+constexpr std::string_view kMagic = "heedtok2";
+constexpr size_t kHeaderBytes = kMagic.size() + 2 + sizeof(uint32_t), kSmallestBytes = kHeaderBytes + sizeof(uint64_t);
 
-void append_number(std::string& bytes, uint32_t number) {
+template <class Number>
+void append_number(std::string& bytes, Number number) {
   bytes.append(reinterpret_cast<const char*>(&number), sizeof(number));
 }
 
-uint32_t number_at(std::string_view bytes, size_t offset) {
-  uint32_t number = 0;
+template <class Number>
+Number number_at(std::string_view bytes, size_t offset) {
+  Number number = 0;
   std::memcpy(&number, bytes.data() + offset, sizeof(number));
   return number;
 }
@@ -112,21 +114,21 @@ std::string Tokenizer::serialize() const {
     result += static_cast<char>(pieces_[i].size());
     result += pieces_[i];
   }
-  append_number(result, crc32(result));
+  append_number(result, checksum(result));
   return result;
 }
 
 std::unique_ptr<Tokenizer> Tokenizer::parse(std::string_view serialized) {
   require_intact(serialized.size() >= kSmallestBytes, "it is too short");
   require_intact(serialized.starts_with(kMagic), "it does not begin as one");
-  const std::string_view body = serialized.substr(0, serialized.size() - sizeof(uint32_t));
-  require_intact(number_at(serialized, body.size()) == crc32(body), "its checksum does not fit");
+  const std::string_view body = serialized.substr(0, serialized.size() - sizeof(uint64_t));
+  require_intact(number_at<uint64_t>(serialized, body.size()) == checksum(body), "its checksum does not fit");
   const auto kind = static_cast<uint8_t>(body[kMagic.size()]);
   const bool has_end_token = body[kMagic.size() + 1] != 0;
   std::unique_ptr<Tokenizer> tokenizer;
   try {
-    tokenizer = make_tokenizer(kind, parse_pieces(body.substr(kHeaderBytes), number_at(body, kMagic.size() + 2)),
-                               has_end_token);
+    tokenizer = make_tokenizer(
+        kind, parse_pieces(body.substr(kHeaderBytes), number_at<uint32_t>(body, kMagic.size() + 2)), has_end_token);
   } catch (const ValueError& error) {
     require_intact(false, error.what());
   }

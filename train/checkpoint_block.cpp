@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "autograd/core/check.hpp"
-#include "train/checksum.hpp"
+#include "data/checksum.hpp"
 
 namespace heed::train {
 namespace {
@@ -37,7 +37,7 @@ std::array<char, kBlockBytes> encode_block(const CheckpointBlock& block) {
   store(&bytes[kVersionAt], kVersion);
   store(&bytes[kContentBytesAt], static_cast<uint64_t>(block.content_bytes));
   store(&bytes[kContentChecksumAt], block.content_checksum);
-  store(&bytes[kBlockChecksumAt], checksum(bytes.data(), kBlockChecksumAt));
+  store(&bytes[kBlockChecksumAt], data::checksum(bytes.data(), kBlockChecksumAt));
   return bytes;
 }
 
@@ -45,7 +45,7 @@ CheckpointBlock decode_block(std::string_view start, int64_t file_bytes) {
   if (!start.starts_with(kMark)) refuse_foreign(start);
   require<CheckpointError>(static_cast<int64_t>(start.size()) >= kBlockBytes,
                            "it is cut off: {} bytes long, the first block alone has {}", file_bytes, kBlockBytes);
-  require<CheckpointError>(load(start, kBlockChecksumAt) == checksum(start.data(), kBlockChecksumAt),
+  require<CheckpointError>(load(start, kBlockChecksumAt) == data::checksum(start.data(), kBlockChecksumAt),
                            "it is damaged: the checksum of its first {} bytes does not match", kBlockBytes);
   const uint64_t version = load(start, kVersionAt);
   require<CheckpointError>(version == kVersion, "its format has version {}, this heed reads version {}", version,

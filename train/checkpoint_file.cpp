@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "data/checksum.hpp"
 #include "train/checkpoint_block.hpp"
-#include "train/checksum.hpp"
 #include "train/descriptor.hpp"
 #include "train/durable_file.hpp"
 #include "train/hdf5_image.hpp"
@@ -72,7 +72,7 @@ class CheckpointReader {
   // In parts that are summed while they are still in the cache; place(done) says where the next one goes.
   template <class Place>
   void read_content(Place place) {
-    Checksum sum;
+    data::Checksum sum;
     for (int64_t done = 0; done < block_.content_bytes; done += kPartBytes) {
       const int64_t bytes = std::min(kPartBytes, block_.content_bytes - done);
       char* const part = place(done);
@@ -103,7 +103,7 @@ void save_checkpoint(const fs::path& path, const CheckpointContent& content) {
   naming_file("write", path, [&] {
     const ByteBlock file = content_to_image(content);
     const int64_t content_bytes = file.size() - kBlockBytes;
-    const auto block = encode_block({content_bytes, checksum(file.data() + kBlockBytes, content_bytes)});
+    const auto block = encode_block({content_bytes, data::checksum(file.data() + kBlockBytes, content_bytes)});
     std::copy(block.begin(), block.end(), file.data());
     write_file_durably(path, file.view());
   });

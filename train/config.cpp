@@ -1,5 +1,6 @@
 #include "train/config.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -126,6 +127,9 @@ Origin Config::origin(std::string_view key) const {
 }
 
 Config parse_config(const std::string& text, const std::string& file_name, const std::vector<std::string>& overrides) {
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
+  require<ConfigError>(std::none_of(file_name.begin(), file_name.end(), is_control),
+                       "the name of config file {} has a control character: rename it", shorten(quote(file_name)));
   Config config;
   config.file_name = file_name;
   read_text(config, text);

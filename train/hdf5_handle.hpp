@@ -4,7 +4,6 @@
 
 #include <hdf5.h>
 
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,19 +16,6 @@ namespace heed::train::hdf5 {
 // HDF5 asks whether a file of this name exists before it takes an image for it: one that never can.
 inline constexpr const char* kNoFile = "/dev/null/checkpoint";
 inline constexpr size_t kMemoryStep = size_t{64} << 10;
-
-// HDF5 as Debian builds it is for one thread at a time.
-class Session {
- public:
-  Session() : lock_(mutex()) { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
-
- private:
-  static std::mutex& mutex() {
-    static std::mutex mutex;
-    return mutex;
-  }
-  std::lock_guard<std::mutex> lock_;
-};
 
 // The innermost of the errors that HDF5 has noted.
 inline std::string reason_noted() {

@@ -3,6 +3,7 @@
 #include <new>
 #include <vector>
 
+#include "data/hdf5_call.hpp"
 #include "train/hdf5_handle.hpp"
 #include "train/hdf5_image.hpp"
 
@@ -170,7 +171,7 @@ std::string read_text(const Dataset& dataset, int64_t image_bytes) {
 }  // namespace hdf5
 
 CheckpointContent image_to_content(std::string_view image) {
-  const hdf5::Session session;
+  const data::Hdf5Call call;
   const hdf5::Handle file = hdf5::open_image(image);
   const auto image_bytes = static_cast<int64_t>(image.size());
   CheckpointContent content;

@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "data/hdf5_call.hpp"
 #include "train/checkpoint_block.hpp"
 #include "train/hdf5_handle.hpp"
 #include "train/hdf5_image.hpp"
@@ -108,7 +109,7 @@ class ImageWriter {
 
 ByteBlock content_to_image(const CheckpointContent& content) {
   require_storable(content);
-  const hdf5::Session session;
+  const data::Hdf5Call call;
   hdf5::ImageWriter writer(hdf5::total_bytes(content));
   for (const char* group : {"tensors", "integers", "reals", "texts"}) writer.add_group(group);
   for (const auto& [name, tensor] : content.tensors) {

@@ -98,7 +98,27 @@ void find_key(std::string_view text, TomlSyntaxError& error) {
   }
 }
 
+// The library takes tables apart by recursion, and a key of a hundred thousand parts overflows the stack. With as many
+// dots in a line, and its own limit of 256 values inside each other, it stays far from that.
+void require_shallow_keys(std::string_view text) {
+  constexpr int kMostDots = 100;
+  int64_t line = 1;
+  int dots = 0;
+  for (const char c : text) {
+    if (c == '\n') {
+      ++line;
+      dots = 0;
+    }
+    if (c != '.' || ++dots <= kMostDots) continue;
+    TomlSyntaxError error(fmt::format("the line has more than {} dots, a key needs one at most", kMostDots));
+    error.line = line;
+    error.column = 1;
+    throw error;
+  }
+}
+
 toml::table parse(std::string_view text) {
+  require_shallow_keys(text);
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& failure) {

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "autograd/core/check.hpp"
+#include "data/byte_tokenizer.hpp"
 #include "data/token_file.hpp"
 #include "tests/data/scratch.hpp"
 
@@ -132,10 +133,25 @@ TEST(Prepare, StopsWhereAFileMayNotGrow) {
       text = error_text<DataError>([&] { prepare_token_file(config); });
     }
     EXPECT_TRUE(contains(text, {"tokens.h5", std::to_string(limit) + " bytes"}));
+    EXPECT_EQ(text.find("text.txt"), std::string::npos) << text;  // there is nothing wrong with the text
     EXPECT_EQ(folder.names(), std::vector<std::string>{"text.txt"});
   }
   prepare_token_file(config);
   EXPECT_EQ(TokenFile(config.output_path).size(), 20'000'000);
+}
+
+// The room for a whole chunk is made before its first tokens are written: HDF5 sets the end of the file behind it.
+TEST(Prepare, StopsWhereAChunkDoesNotFit) {
+  const ScratchFolder folder;
+  const ByteTokenizer tokenizer(false);
+  const std::vector<int32_t> tokens(65'536, 7);
+  const FileSizeLimit limited(20'000'000);
+  TokenFileWriter large(folder.path("large.h5"), tokenizer, int64_t{1} << 34);  // chunks of 34 MB
+  EXPECT_TRUE(contains(error_text<DataError>([&] { large.append(tokens); }), {"large.h5", "20000000 bytes"}));
+  TokenFileWriter small(folder.path("small.h5"), tokenizer, int64_t{1} << 32);  // of 8.7 MB
+  small.append(tokens);
+  small.finish({65'536, 0, 0}, {});
+  EXPECT_EQ(TokenFile(folder.path("small.h5")).size(), 65'536);
 }
 
 }  // namespace

@@ -28,9 +28,9 @@ Ids counting_tokens(int64_t count, int32_t vocab_size) {
 
 std::string write_tokens(const ScratchFolder& folder, const Tokenizer& tokenizer, const Ids& tokens,
                          const SplitSizes& sizes) {
-  TokenFileWriter writer(folder.path("tokens.h5"), tokenizer);
+  TokenFileWriter writer(folder.path("tokens.h5"), tokenizer, 0);
   writer.append(tokens);
-  writer.finish(sizes, {"story.txt", 12345, 0xFEEDBEEF, "test 1"});
+  writer.finish(sizes, {"story.txt", 12345, "00000000feedbeef", "test 1"});
   return folder.path("tokens.h5");
 }
 
@@ -53,7 +53,7 @@ TEST(TokenFile, GivesBackWhatWasWritten) {
   EXPECT_EQ(file.sizes().test, 20'000);
   EXPECT_EQ(file.provenance().source_name, "story.txt");
   EXPECT_EQ(file.provenance().source_bytes, 12345);
-  EXPECT_EQ(file.provenance().source_crc32, 0xFEEDBEEFu);
+  EXPECT_EQ(file.provenance().source_checksum, "00000000feedbeef");
   EXPECT_EQ(file.provenance().written_by, "test 1");
   Ids all(200'000);
   file.read(0, all);
@@ -87,7 +87,7 @@ TEST(TokenFile, RefusesWhatIsOutside) {
   EXPECT_THROW(file.read(-1, piece), ValueError);
   EXPECT_THROW(file.read(INT64_MAX - 4, piece), ValueError);
 
-  TokenFileWriter writer(folder.path("other.h5"), tokenizer);
+  TokenFileWriter writer(folder.path("other.h5"), tokenizer, 0);
   EXPECT_THROW(writer.append(Ids{256}), ValueError);
   EXPECT_THROW(writer.append(Ids{-1}), ValueError);
   writer.append(Ids{1, 2, 3});
@@ -207,12 +207,41 @@ TEST(TokenFile, ADamagedBlockDoesNotKeepOthersFromBeingRead) {
   EXPECT_TRUE(contains(error_text<DataError>([&] { file.verify(); }), {"damaged", "from 65536 on"}));
 }
 
+TEST(TokenFile, RefusesAFileOfAnotherVersionByName) {
+  const ScratchFolder folder;
+  const std::string path = folder.path("older.h5");
+  Hdf5File::create(path).close();
+  seal_file(path, "heed token file\n", {});
+  EXPECT_TRUE(
+      contains(error_text<DataError>([&] { TokenFile file(path); }), {path, "another version", "make it again"}));
+}
+
+// A long file has chunks of many blocks: read within one, over the edge of two, and behind the last whole one.
+TEST(TokenFile, LongFilesHaveFewChunks) {
+  const ScratchFolder folder;
+  const ByteTokenizer tokenizer(false);
+  const Ids tokens = counting_tokens(700'000, 256);
+  TokenFileWriter writer(folder.path("tokens.h5"), tokenizer, 300'000'000);
+  writer.append(tokens);
+  writer.finish({700'000, 0, 0}, {});
+  const std::vector<FileRange> ranges =
+      Hdf5File::open(folder.path("tokens.h5")).dataset("tokens", {Hdf5Type::u16}).ranges();
+  EXPECT_EQ(ranges.back().end - ranges.front().begin, 3 * 5 * 65'536 * 2);  // five blocks of 65536 in a chunk
+  const TokenFile file(folder.path("tokens.h5"));
+  for (const int64_t first : {0, 5 * 65'536 - 5, 10 * 65'536 - 5, 699'990}) {
+    Ids piece(10);
+    file.read(first, piece);
+    EXPECT_TRUE(std::equal(piece.begin(), piece.end(), tokens.begin() + first)) << first;
+  }
+  file.verify();
+}
+
 // A seal that fits does not make sense of what is under it.
 TEST(TokenFile, RefusesASealedFileWithTheWrongContent) {
   const ScratchFolder folder;
   const std::string path = folder.path("odd.h5");
   const std::string tokenizer = ByteTokenizer(false).serialize();
-  const auto write = [&](int64_t version, int64_t vocab_size, int64_t train, Hdf5Type type, bool with_tokens) {
+  const auto write = [&](int64_t vocab_size, int64_t train, Hdf5Type type, bool with_tokens) {
     Hdf5File file = Hdf5File::create(path);
     std::vector<FileRange> ranges;
     if (with_tokens) {
@@ -223,30 +252,30 @@ TEST(TokenFile, RefusesASealedFileWithTheWrongContent) {
     }
     file.create_dataset("tokenizer", Hdf5Type::u8, 10)
         .append(std::span(reinterpret_cast<const uint8_t*>(tokenizer.data()), tokenizer.size()));
-    file.create_dataset("block_crc32", Hdf5Type::u32, 10).append(std::span<const uint32_t>(std::vector<uint32_t>{1}));
-    file.write_attribute("format_version", version);
+    file.create_dataset("block_checksum", Hdf5Type::u64, 10)
+        .append(std::span<const uint64_t>(std::vector<uint64_t>{1}));
     file.write_attribute("vocab_size", vocab_size);
     file.write_attribute("train_tokens", train);
-    for (const char* name : {"validation_tokens", "test_tokens", "source_bytes", "source_crc32"}) {
+    for (const char* name : {"validation_tokens", "test_tokens", "source_bytes"}) {
       file.write_attribute(name, int64_t{0});
     }
-    file.write_attribute("source_name", std::string());
-    file.write_attribute("written_by", std::string("x"));
+    for (const char* name : {"source_name", "source_checksum", "written_by"}) {
+      file.write_attribute(name, std::string(name));
+    }
     file.close();
-    seal_file(path, "heed token file\n", ranges);
+    seal_file(path, "heed token file2", ranges);
     return error_text<DataError>([&] {
       const TokenFile read(path);
       Ids tokens(10);
       read.read(0, tokens);
     });
   };
-  EXPECT_TRUE(contains(write(2, 256, 10, Hdf5Type::u16, true), {path, "format 2", "reads format 1"}));
-  EXPECT_TRUE(contains(write(1, 255, 10, Hdf5Type::u16, true), {path, "vocab_size 255", "256 tokens"}));
-  EXPECT_TRUE(contains(write(1, 256, 11, Hdf5Type::u16, true), {path, "10 tokens", "splits of 11"}));
-  EXPECT_TRUE(contains(write(1, 256, -1, Hdf5Type::u16, true), {path, "splits of -1"}));
-  EXPECT_TRUE(contains(write(1, 256, 10, Hdf5Type::u16, false), {path, "tokens", "open"}));
-  EXPECT_TRUE(contains(write(1, 256, 10, Hdf5Type::u8, true), {path, "u8"}));
-  EXPECT_TRUE(contains(write(1, 256, 10, Hdf5Type::u16, true), {path, "damaged", "from 0 on"}));  // a wrong block_crc32
+  EXPECT_TRUE(contains(write(255, 10, Hdf5Type::u16, true), {path, "vocab_size 255", "256 tokens"}));
+  EXPECT_TRUE(contains(write(256, 11, Hdf5Type::u16, true), {path, "10 tokens", "splits of 11"}));
+  EXPECT_TRUE(contains(write(256, -1, Hdf5Type::u16, true), {path, "splits of -1"}));
+  EXPECT_TRUE(contains(write(256, 10, Hdf5Type::u16, false), {path, "tokens", "open"}));
+  EXPECT_TRUE(contains(write(256, 10, Hdf5Type::u8, true), {path, "tokens", "u8", "u16 or u32"}));
+  EXPECT_TRUE(contains(write(256, 10, Hdf5Type::u16, true), {path, "damaged", "from 0 on"}));  // a wrong block_checksum
 }
 
 TEST(NewFile, AppearsWholeOrNotAtAll) {

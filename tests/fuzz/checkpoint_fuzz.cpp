@@ -1,4 +1,4 @@
-// libFuzzer on the checkpoint reader, in memory: clang++ -fsanitize=fuzzer,address,undefined.
+// libFuzzer on the checkpoint reader, in memory.
 //
 // The first byte chooses what the others are:
 // - a file as it is, which must be refused or have matching checksums;
@@ -7,23 +7,20 @@
 // HDF5 never sees bytes that heed did not make: it may crash on them, which is why the checksums come before it.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "data/checksum.hpp"
+#include "tests/fuzz/fuzz_input.hpp"
 #include "train/checkpoint_block.hpp"
-#include "train/checksum.hpp"
 #include "train/hdf5_image.hpp"
 
 namespace {
 
 using namespace heed;
 using namespace heed::train;
-
-// A finding: libFuzzer keeps the input.
-void expect(bool holds) {
-  if (!holds) __builtin_trap();
-}
+using heed::data::checksum;
+using heed::test::Bytes, heed::test::expect;
 
 // As the reader does it, up to where HDF5 would begin.
 bool accepts(std::string_view file) {
@@ -55,22 +52,6 @@ void try_with_fitting_checksums(std::string_view bytes) {
   std::memcpy(file.data() + kBlockBytes - 8, &block, sizeof(block));
   try_file(file);
 }
-
-class Bytes {
- public:
-  explicit Bytes(std::string_view bytes) : bytes_(bytes) {}
-  bool empty() const { return bytes_.empty(); }
-  uint8_t number() { return bytes_.empty() ? uint8_t{0} : static_cast<uint8_t>(take(1)[0]); }
-  std::string text() { return std::string(take(number())); }
-
- private:
-  std::string_view take(size_t count) {
-    const std::string_view taken = bytes_.substr(0, count);
-    bytes_.remove_prefix(taken.size());
-    return taken;
-  }
-  std::string_view bytes_;
-};
 
 Tensor make_tensor(Bytes& bytes) {
   Shape shape;

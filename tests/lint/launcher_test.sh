@@ -18,7 +18,7 @@ fake() {  # fake NAME <script
   { echo '#!/usr/bin/env bash'; cat; } >"$bin/$1"
   chmod +x "$bin/$1"
 }
-for tool in c++ ninja pkg-config python3 clang-format; do fake "$tool" </dev/null; done
+for tool in c++ ninja pkg-config python3 clang-format clang++; do fake "$tool" </dev/null; done
 fake cmake <<'SCRIPT'
 echo "cmake $*" >>"$FAKES/calls"
 if [[ $1 == -S ]]; then

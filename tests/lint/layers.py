@@ -37,7 +37,7 @@ LIBRARY_PLACES = [
     ),
     (r"nccl\.h", r"train/comm/nccl_communicator\.cpp"),
     (r"mpi\.h", r"train/comm/mpi_communicator\.cpp"),
-    (r"hdf5.*|H5.*", r"data/hdf5_file\.cpp|train/hdf5_handle\.hpp"),
+    (r"hdf5.*|H5.*", r"data/hdf5_(call|file)\.cpp|train/hdf5_handle\.hpp"),
     (r"dnnl.*|oneapi/dnnl.*", r"autograd/cpu/(onednn_gemm|build_info)\.cpp"),
     (r"omp\.h", r"autograd/cpu/parallel\.cpp"),
     (r"hwy/contrib/math/.*", r"autograd/cpu/simd\.hpp"),

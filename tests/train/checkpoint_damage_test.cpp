@@ -4,10 +4,10 @@
 
 #include <random>
 
+#include "data/checksum.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/train/checkpoint_samples.hpp"
 #include "train/checkpoint_block.hpp"
-#include "train/checksum.hpp"
 
 namespace heed::train {
 namespace {
@@ -85,7 +85,7 @@ TEST_F(CheckpointDamageTest, AnotherFirstBlock) {
   const auto with_byte = [&](size_t place, char byte) {
     std::string changed = bytes_;
     changed[place] = byte;
-    const uint64_t sum = checksum(changed.data(), kBlockBytes - 8);
+    const uint64_t sum = data::checksum(changed.data(), kBlockBytes - 8);
     std::memcpy(changed.data() + kBlockBytes - 8, &sum, sizeof(sum));
     return changed;
   };

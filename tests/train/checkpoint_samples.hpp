@@ -8,10 +8,10 @@
 #include <fstream>
 #include <limits>
 
+#include "data/checksum.hpp"
 #include "tests/train/tiny.hpp"
 #include "train/checkpoint_block.hpp"
 #include "train/checkpoint_file.hpp"
-#include "train/checksum.hpp"
 
 namespace heed::test {
 
@@ -70,7 +70,7 @@ inline void write_file(const std::filesystem::path& path, std::string_view bytes
 inline std::string sealed(std::string_view bytes) {
   const std::string_view content = bytes.substr(train::kBlockBytes);
   const auto content_bytes = static_cast<int64_t>(content.size());
-  const auto block = train::encode_block({content_bytes, train::checksum(content.data(), content_bytes)});
+  const auto block = train::encode_block({content_bytes, data::checksum(content.data(), content_bytes)});
   return std::string(block.data(), block.size()) + std::string(content);
 }
 

@@ -132,7 +132,7 @@ class Commands(CommandLine):
         self.assertFalse((self.folder / "runs").exists())
 
     def test_bench_as_json(self):
-        result = self.run_heed("bench", "--config", self.config, "--set", "d_model=32", "--updates", 4, "--json")
+        result = self.run_heed("bench", "--config", self.config, "d_model=32", "--updates", 4, "--json")
         self.assertEqual(result.returncode, 0, result.stderr)
         found = json.loads(result.stdout)
         self.assertEqual(len(found["seconds"]), 4)

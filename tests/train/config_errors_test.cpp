@@ -286,6 +286,25 @@ TEST(ConfigErrorsTest, DamagedTextIsReadOrRefused) {
   EXPECT_GT(refused, 500);
 }
 
+TEST(ConfigErrorsTest, KeysOfManyPartsDoNotOverflowTheStack) {
+  std::string parts;
+  for (int i = 0; i < 200'000; ++i) parts += "a.";
+  expect_contains(config_error(kNgram + parts + "b = 1"), {"tiny.toml:3:1", "more than 100 dots"});
+  expect_contains(config_error(kNgram, {"offsets={" + parts + "b = 1}"}), {"argument", "data.offsets"});
+  std::string nested = kNgram;
+  for (int i = 0; i < 300; ++i) nested += parts.substr(0, 200) + "b = [{";
+  config_error(nested);
+}
+
+TEST(ConfigErrorsTest, AFileNameWithAControlCharacterIsRefused) {
+  try {
+    parse_config(kNgram, "a\nb.toml");
+    ADD_FAILURE() << "accepted";
+  } catch (const ConfigError& error) {
+    expect_contains(error.what(), {"a\\u000Ab.toml", "control character"});
+  }
+}
+
 TEST(ConfigErrorsTest, LongNamesAndValuesAreCut) {
   const std::string longest(100000, 'a');
   EXPECT_LT(config_error(file_with("train", longest + " = 1")).size(), 500u);

@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "data/hdf5_call.hpp"
 #include "tests/train/checkpoint_samples.hpp"
 #include "train/hdf5_handle.hpp"
 
@@ -20,7 +21,7 @@ class Hdf5ImageTest : public testing::Test {
   void change(Change run) {
     save_checkpoint(path_, sample_content());
     {
-      const hdf5::Session session;
+      const data::Hdf5Call call;
       const Handle file(H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, "open");
       run(file);
     }

@@ -1,10 +1,10 @@
-#include "train/checksum.hpp"
+#include "data/checksum.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-namespace heed::train {
+namespace heed::data {
 namespace {
 
 constexpr uint64_t kPrime1 = 0x9E3779B185EBCA87, kPrime2 = 0xC2B2AE3D27D4EB4F, kPrime3 = 0x165667B19E3779F9;
@@ -75,4 +75,6 @@ uint64_t checksum(const void* data, int64_t bytes) {
   return sum.value();
 }
 
-}  // namespace heed::train
+uint64_t checksum(std::string_view bytes) { return checksum(bytes.data(), static_cast<int64_t>(bytes.size())); }
+
+}  // namespace heed::data

@@ -7,8 +7,9 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
-namespace heed::train {
+namespace heed::data {
 
 class Checksum {
  public:
@@ -26,5 +27,6 @@ class Checksum {
 };
 
 uint64_t checksum(const void* data, int64_t bytes);
+uint64_t checksum(std::string_view bytes);
 
-}  // namespace heed::train
+}  // namespace heed::data

@@ -1,10 +1,10 @@
-#include "train/checksum.hpp"
+#include "data/checksum.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-namespace heed::train {
+namespace heed::data {
 namespace {
 
 std::string sample_bytes(size_t count) {
@@ -13,17 +13,15 @@ std::string sample_bytes(size_t count) {
   return bytes;
 }
 
-uint64_t checksum_of(const std::string& bytes) { return checksum(bytes.data(), static_cast<int64_t>(bytes.size())); }
-
 // Made with XXH64() of libxxhash 0.8.1, seed 0.
 TEST(ChecksumTest, IsXxh64) {
-  EXPECT_EQ(checksum_of(""), 0xEF46DB3751D8E999);
-  EXPECT_EQ(checksum_of("abc"), 0x44BC2CF5AD770999);
+  EXPECT_EQ(checksum(""), 0xEF46DB3751D8E999);
+  EXPECT_EQ(checksum("abc"), 0x44BC2CF5AD770999);
   const std::pair<size_t, uint64_t> expected[] = {
       {1, 0xE934A84ADB052768},   {3, 0x28823E205E353F69},   {4, 0x91B65BBE720C34CF},  {7, 0xE2400CDEA02EE3C5},
       {8, 0x521FD2878EA69D17},   {31, 0xB74BAA9042B94DEE},  {32, 0x4E13111CED6F735D}, {33, 0xF7B9FAF20B3BCE63},
       {100, 0xD61EA92C5AE13676}, {1000, 0xB260521730B6D8D9}};
-  for (const auto& [count, value] : expected) EXPECT_EQ(checksum_of(sample_bytes(count)), value) << count;
+  for (const auto& [count, value] : expected) EXPECT_EQ(checksum(sample_bytes(count)), value) << count;
 }
 
 TEST(ChecksumTest, DoesNotDependOnHowTheBytesAreCut) {
@@ -35,7 +33,7 @@ TEST(ChecksumTest, DoesNotDependOnHowTheBytesAreCut) {
       sum.update(bytes.data(), static_cast<int64_t>(first));
       sum.update(bytes.data() + first, static_cast<int64_t>(middle));
       sum.update(bytes.data() + first + middle, static_cast<int64_t>(bytes.size() - first - middle));
-      ASSERT_EQ(sum.value(), checksum_of(bytes)) << first << " " << second;
+      ASSERT_EQ(sum.value(), checksum(bytes)) << first << " " << second;
     }
   }
 }
@@ -45,9 +43,9 @@ TEST(ChecksumTest, EveryBitCounts) {
   for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     std::string changed = bytes;
     changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << (bit % 8)));
-    ASSERT_NE(checksum_of(changed), checksum_of(bytes)) << bit;
+    ASSERT_NE(checksum(changed), checksum(bytes)) << bit;
   }
 }
 
 }  // namespace
-}  // namespace heed::train
+}  // namespace heed::data
