@@ -72,6 +72,18 @@ class Tape {
     result.impl_->node = std::make_shared<Node>(name, std::move(inputs), std::move(backward));
     return result;
   }
+  // What a node has to know of an input: a leaf is held itself, since its gradient is in it; of the result of an
+  // operation only the place in the graph, so that its elements live as long as a backward wants them.
+  static Tensor linked(const Tensor& input) {
+    if (!input || !input.requires_grad()) return Tensor();
+    if (input.impl_->node == nullptr) return input;
+    auto impl = std::make_shared<Tensor::Impl>();
+    impl->device = input.impl_->device;
+    impl->shape = input.impl_->shape;
+    impl->dtype = input.impl_->dtype;
+    impl->node = input.impl_->node;
+    return Tensor(std::move(impl));
+  }
   static Tensor take(Output&& output) { return std::move(output.tensor_); }
   // Also for an empty handle: an optional input that was not given.
   static std::shared_ptr<Node> node_of(const Tensor& tensor) { return tensor ? tensor.impl_->node : nullptr; }
@@ -87,6 +99,8 @@ Tensor record(const char* name, Output output, std::vector<Tensor> inputs, Backw
   const bool wanted = grad_enabled() && std::any_of(inputs.begin(), inputs.end(),
                                                     [](const Tensor& input) { return input.requires_grad(); });
   if (!wanted) return result;
+  // In anomaly mode a report tells what the inputs held.
+  if (!detect_anomaly()) std::transform(inputs.begin(), inputs.end(), inputs.begin(), Tape::linked);
   return Tape::attach(name, std::move(result), std::move(inputs), std::move(backward));
 }
 
@@ -121,6 +135,18 @@ class NodeGradients final : public Gradients {
   GradientSink parameter_sink(size_t input) override {
     if (!needed(input)) return {};
     return sink(node_.inputs.at(input), compute_dtype(node_.inputs.at(input).dtype()));
+  }
+
+  GradientSink over(size_t input, const Tensor& saved) override {
+    if (!needed(input)) return {};
+    const Tensor& tensor = node_.inputs.at(input);
+    Tensor& slot = Tape::gradient_slot(tensor);
+    // In anomaly mode a report tells what the inputs held.
+    if (slot || !saved.unique() || Tape::node_of(tensor) == nullptr || detect_anomaly()) return sink(input);
+    slot = saved.detach();
+    opened_.push_back(&slot);
+    created_.push_back(&slot);
+    return {slot.ref(), false};
   }
 
   void pass(size_t input, const Tensor& gradient) override {

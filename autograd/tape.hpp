@@ -24,6 +24,9 @@ class Gradients {
   virtual GradientSink sink(size_t input) = 0;
   // The same for a gradient that the kernel writes in compute_dtype() of the input: that of a matrix of parameters.
   virtual GradientSink parameter_sink(size_t input) = 0;
+  // The same for kernels that may write the gradient over `saved`, of the input's shape and dtype: element i is read
+  // before it is written. Where nobody else holds that tensor, the gradient takes its memory.
+  virtual GradientSink over(size_t input, const Tensor& saved) = 0;
   // The gradient is this very tensor (of the input's shape and dtype), as with the gradient of an addition.
   virtual void pass(size_t input, const Tensor& gradient) = 0;
 };
@@ -31,7 +34,8 @@ class Gradients {
 // dy is the gradient of the operation's result. Must not capture the result's own handle (Output::saved() is fine).
 using Backward = std::function<void(const Tensor& dy, Gradients& gradients)>;
 
-// Makes the output a Tensor and, where an input wants a gradient, remembers how to compute it.
+// Makes the output a Tensor and, where an input wants a gradient, remembers how to compute it. Keeps the elements of no
+// input: a backward that needs them captures the Tensor.
 Tensor record(const char* name, Output output, std::vector<Tensor> inputs, Backward backward);
 
 // Gradients of a scalar with respect to all leaves below it; they are *added* to what the leaves hold. Frees the

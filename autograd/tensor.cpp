@@ -17,13 +17,14 @@ DType Tensor::dtype() const {
 }
 Device Tensor::device() const {
   require<GraphError>(impl_ != nullptr, "an empty tensor handle is used");
-  return impl_->storage->device();
+  return impl_->device;
 }
 
 TensorRef Tensor::ref() const {
   if (impl_ == nullptr) return {};
+  require<GraphError>(impl_->storage != nullptr, "the elements of this input were not kept for backward");
   char* base = static_cast<char*>(impl_->storage->data());
-  return {base + impl_->offset_bytes, impl_->shape, impl_->dtype, impl_->storage->device()};
+  return {base + impl_->offset_bytes, impl_->shape, impl_->dtype, impl_->device};
 }
 
 double Tensor::item() const {
@@ -76,6 +77,7 @@ Tensor Tensor::slice(int64_t offset, const Shape& part) const {
                       "a slice of shape {} from element {} of a tensor of shape {}", part, offset, shape());
   auto impl = std::make_shared<Impl>();
   impl->storage = impl_->storage;
+  impl->device = impl_->device;
   impl->offset_bytes = impl_->offset_bytes + offset * size_bytes(dtype());
   impl->shape = part;
   impl->dtype = dtype();
@@ -87,6 +89,7 @@ bool Tensor::unique() const { return impl_.use_count() == 1 && impl_->storage.us
 Tensor empty(const Shape& shape, DType dtype, Device device, MemoryCategory category) {
   auto impl = std::make_shared<Tensor::Impl>();
   impl->storage = std::make_shared<Buffer>(checked_multiply(shape.numel(), size_bytes(dtype)), device, category);
+  impl->device = device;
   impl->shape = shape;
   impl->dtype = dtype;
   return Tensor(std::move(impl));

@@ -6,7 +6,8 @@
 namespace heed {
 
 struct Tensor::Impl {
-  std::shared_ptr<Buffer> storage;
+  std::shared_ptr<Buffer> storage;  // none: only the place in the graph is left, see Tape::linked()
+  Device device = Device::cpu;
   int64_t offset_bytes = 0;
   Shape shape;
   DType dtype = DType::f32;

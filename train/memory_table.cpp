@@ -15,8 +15,8 @@ int64_t elements_per_block(const nn::GptConfig& m) {
 }
 
 int64_t elements_outside(const nn::GptConfig& m) {
-  const int64_t embedding = 2 * m.d_model, last_norm = 2 * m.d_model, logits_and_gradient = 2 * m.vocab_size;
-  return embedding + last_norm + logits_and_gradient;
+  const int64_t embedding = 2 * m.d_model, last_norm = 2 * m.d_model;
+  return embedding + last_norm + m.vocab_size;  // the gradient of the logits takes their place
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ Tensor gelu(const Tensor& x) {
   Output y(x.shape(), x.dtype(), x.device());
   HEED_DISPATCH(x.device(), gelu_forward, {.y = y.ref(), .x = x});
   return record("gelu", std::move(y), {x}, [x](const Tensor& dy, Gradients& gradients) {
-    HEED_DISPATCH(x.device(), gelu_backward, {.dx = gradients.sink(0), .dy = dy, .x = x});
+    HEED_DISPATCH(x.device(), gelu_backward, {.dx = gradients.over(0, x), .dy = dy, .x = x});
   });
 }
 
@@ -63,7 +63,7 @@ Tensor relu(const Tensor& x) {
   Output y(x.shape(), x.dtype(), x.device());
   HEED_DISPATCH(x.device(), relu_forward, {.y = y.ref(), .x = x});
   return record("relu", std::move(y), {x}, [x](const Tensor& dy, Gradients& gradients) {
-    HEED_DISPATCH(x.device(), relu_backward, {.dx = gradients.sink(0), .dy = dy, .x = x});
+    HEED_DISPATCH(x.device(), relu_backward, {.dx = gradients.over(0, x), .dy = dy, .x = x});
   });
 }
 
