@@ -60,12 +60,13 @@ std::string to_bytes(std::string_view text) {
   return bytes;
 }
 
-// The words as SentencePiece's "tsv" reads them, most frequent first.
+// The words of counts, which must stay, as SentencePiece's "tsv" reads them, most frequent first.
 class WordIterator final : public sentencepiece::SentenceIterator {
  public:
-  explicit WordIterator(const WordCounts& counts) : words_(counts.words().begin(), counts.words().end()) {
-    std::sort(words_.begin(), words_.end(), [](const auto& a, const auto& b) {
-      return a.second != b.second ? a.second > b.second : a.first < b.first;
+  explicit WordIterator(const WordCounts& counts) {
+    for (const auto& word : counts.words()) words_.push_back(&word);
+    std::sort(words_.begin(), words_.end(), [](const auto* a, const auto* b) {
+      return a->second != b->second ? a->second > b->second : a->first < b->first;
     });
     write_line();
   }
@@ -80,10 +81,10 @@ class WordIterator final : public sentencepiece::SentenceIterator {
 
  private:
   void write_line() {
-    if (!done()) line_ = fmt::format("{}\t{}", to_characters(words_[next_].first), words_[next_].second);
+    if (!done()) line_ = fmt::format("{}\t{}", to_characters(words_[next_]->first), words_[next_]->second);
   }
 
-  std::vector<std::pair<std::string, int64_t>> words_;
+  std::vector<const std::pair<const std::string, int64_t>*> words_;
   size_t next_ = 0;
   std::string line_;
 };

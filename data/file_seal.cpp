@@ -93,7 +93,8 @@ void check_seal(const std::string& path, std::string_view magic, const char* kin
   if (size >= kFooterBytes) file.read(size - kFooterBytes, std::span(reinterpret_cast<char*>(&footer), sizeof(footer)));
   const std::string_view found(footer.magic, kSealMagicBytes), name = magic.substr(0, kSealMagicBytes - 1);
   require<DataError>(found.starts_with(name), "{} is no {}, or its end is missing or damaged", file.name(), kind);
-  require<DataError>(found == magic, "{} is a {} of another version, which this one cannot read: make it again",
+  require<DataError>(found == magic,
+                     "{} is a {} of another version, which this one cannot read: make it again with heed data prepare",
                      file.name(), kind);
   const auto require_intact = [&](bool intact, const char* part) {
     require<DataError>(intact, "{} is a damaged {}: its {} is not what was written", file.name(), kind, part);

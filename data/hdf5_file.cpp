@@ -1,14 +1,8 @@
 #include "data/hdf5_file.hpp"
 
-#include <fcntl.h>
 #include <hdf5.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "autograd/core/check.hpp"
 #include "data/hdf5_call.hpp"
@@ -102,24 +96,9 @@ void reserve_space(hid_t object, int64_t bytes, const std::string& where) {
   const Hdf5Id file = require_id(H5Iget_file_id(object), where, "give its file");
   void* handle = nullptr;
   require_done(H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &handle), where, "give its file descriptor");
-  const int descriptor = *static_cast<int*>(handle);
-  struct stat status {};
-  require<DataError>(::fstat(descriptor, &status) == 0, "{}: {}", where, std::strerror(errno));
   hsize_t taken = 0;  // by chunks that have begun, too
   require_done(H5Fget_filesize(file.get(), &taken), where, "give its size");
-  const int64_t end = std::max(status.st_size, static_cast<int64_t>(taken)) + bytes + kMetadataBytes;
-  struct rlimit limit {};
-  const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  require<DataError>(!limited || static_cast<uint64_t>(end) <= limit.rlim_cur,
-                     "{} cannot grow: files may have {} bytes here (ulimit -f)", where, limit.rlim_cur);
-  if (::fallocate(descriptor, FALLOC_FL_KEEP_SIZE, status.st_size, end - status.st_size) == 0) return;
-  const int error = errno;
-  const bool unknown = error == EOPNOTSUPP || error == ENOSYS || error == EINTR;
-  require<DataError>(unknown, "{} cannot grow by {} bytes: {}", where, end - status.st_size, std::strerror(error));
-  struct statvfs space {};
-  require<DataError>(::fstatvfs(descriptor, &space) != 0 ||
-                         space.f_bavail >= static_cast<uint64_t>(end - status.st_size) / space.f_frsize,
-                     "{} cannot grow by {} bytes: {}", where, end - status.st_size, std::strerror(ENOSPC));
+  reserve_space_up_to(*static_cast<int*>(handle), static_cast<int64_t>(taken) + bytes + kMetadataBytes, where);
 }
 
 struct OpenAttribute {

@@ -1,7 +1,9 @@
 #include "data/posix_file.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -85,5 +87,23 @@ void PosixFile::write(int64_t offset, std::string_view bytes) {
 void PosixFile::truncate(int64_t size) { require_done(::ftruncate(descriptor_, size) == 0, name_, "truncated"); }
 
 void PosixFile::sync() { require_done(::fsync(descriptor_) == 0, name_, "written to disk"); }
+
+void reserve_space_up_to(int descriptor, int64_t end, const std::string& name) {
+  struct stat status {};
+  require_done(::fstat(descriptor, &status) == 0, name, "examined");
+  struct rlimit limit {};
+  const bool limited = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  require<DataError>(!limited || static_cast<uint64_t>(end) <= limit.rlim_cur,
+                     "{} cannot grow: files may have {} bytes here (ulimit -f)", name, limit.rlim_cur);
+  const int64_t bytes = end - status.st_size;
+  if (bytes <= 0 || ::fallocate(descriptor, FALLOC_FL_KEEP_SIZE, status.st_size, bytes) == 0) return;
+  const int error = errno;
+  const bool unknown = error == EOPNOTSUPP || error == ENOSYS || error == EINTR;
+  require<DataError>(unknown, "{} cannot grow by {} bytes: {}", name, bytes, std::strerror(error));
+  struct statvfs space {};
+  require<DataError>(
+      ::fstatvfs(descriptor, &space) != 0 || space.f_bavail >= static_cast<uint64_t>(bytes) / space.f_frsize,
+      "{} cannot grow by {} bytes: {}", name, bytes, std::strerror(ENOSPC));
+}
 
 }  // namespace heed::data

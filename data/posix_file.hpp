@@ -39,4 +39,8 @@ class PosixFile {
   int descriptor_;
 };
 
+// Makes sure that the file can be written up to the byte before `end`; its size stays as it is. Throws DataError where
+// the disk or a limit of the process does not allow it. name: of the file, for the error text.
+void reserve_space_up_to(int descriptor, int64_t end, const std::string& name);
+
 }  // namespace heed::data

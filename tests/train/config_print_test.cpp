@@ -6,61 +6,22 @@
 #include <map>
 #include <random>
 #include <sstream>
-#include <tuple>
 
 #include "tests/train/config_samples.hpp"
+#include "tests/train/config_values.hpp"
 #include "train/config_schema.hpp"
 
 namespace heed::train {
 namespace {
 
-// Structured bindings, so that a new member does not compile until it is compared, too.
-void expect_equal(const nn::GptConfig& left, const nn::GptConfig& right) {
-  const auto fields = [](const nn::GptConfig& config) {
-    const auto& [vocab, layers, d_model, heads, kv_heads, d_ff, seq_len, norm, norm_eps, activation, position, dropout,
-                 attention_dropout, bias, tie, init_std, seed] = config;
-    return std::tuple(vocab, layers, d_model, heads, kv_heads, d_ff, seq_len, norm, norm_eps, activation, position,
-                      dropout, attention_dropout, bias, tie, init_std, seed);
-  };
-  EXPECT_TRUE(fields(left) == fields(right));
-}
-
-void expect_equal(const DataConfig& left, const DataConfig& right) {
-  const auto fields = [](const DataConfig& config) {
-    const auto& [source, vocab_size, order, offsets, alpha, seed, path, tokenizer, split, val, test, val_lines,
-                 test_lines] = config;
-    return std::tuple(source, vocab_size, order, offsets, alpha, seed, path, tokenizer, split, val, test, val_lines,
-                      test_lines);
-  };
-  EXPECT_TRUE(fields(left) == fields(right));
-}
-
-void expect_equal(const OptimConfig& left, const OptimConfig& right) {
-  const auto fields = [](const OptimConfig& config) {
-    const auto& [optimizer, rate, min_rate, schedule, warmup, decay, beta1, beta2, eps, clip] = config;
-    return std::tuple(optimizer, rate, min_rate, schedule, warmup, decay, beta1, beta2, eps, clip);
-  };
-  EXPECT_TRUE(fields(left) == fields(right));
-}
-
-void expect_equal(const TrainConfig& left, const TrainConfig& right) {
-  const auto fields = [](const TrainConfig& config) {
-    const auto& [steps, stop_after, batch, micro_batch, seed, device, precision, recompute, anomaly, eval_interval,
-                 eval_batches, log_interval, save_interval, keep, run_dir] = config;
-    return std::tuple(steps, stop_after, batch, micro_batch, seed, device, precision, recompute, anomaly, eval_interval,
-                      eval_batches, log_interval, save_interval, keep, run_dir);
-  };
-  EXPECT_TRUE(fields(left) == fields(right));
-}
-
 // The copy has another file name, so nothing may depend on it.
 Config expect_reads_back(const Config& config) {
   const std::string text = config_to_toml(config);
   const Config copy = parse_config(text, "other.toml");
-  expect_equal(config.model, copy.model);
-  expect_equal(config.data, copy.data);
-  expect_equal(config.optim, copy.optim);
-  expect_equal(config.train, copy.train);
+  EXPECT_TRUE(test::values(config.model) == test::values(copy.model));
+  EXPECT_TRUE(test::values(config.data) == test::values(copy.data));
+  EXPECT_TRUE(test::values(config.optim) == test::values(copy.optim));
+  EXPECT_TRUE(test::values(config.train) == test::values(copy.train));
   EXPECT_EQ(config_to_toml(copy), text);
   return copy;
 }
