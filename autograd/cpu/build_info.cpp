@@ -4,6 +4,7 @@
 #include <hwy/highway.h>
 
 #include "autograd/cpu/build_info.hpp"
+#include "autograd/cpu/gemm.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
@@ -25,7 +26,8 @@ std::string instruction_set() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
 std::string gemm_library() {
 #if HEED_HAVE_ONEDNN
   const dnnl_version_t* v = dnnl_version();
-  return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch);
+  return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) +
+         (has_bf16_products() ? ", bf16 on its own instructions" : ", bf16 widened to f32");
 #else
   return "plain loops";
 #endif
