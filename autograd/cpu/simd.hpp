@@ -1,8 +1,8 @@
 // Vector helpers for kernels compiled once per instruction set (Highway's dynamic dispatch).
 //
-// Highway's own math loses NaN and Inf (Exp(NaN) = 0, Log(NaN) = 89), so kernels take Exp, Max, Min and what is made of
-// them from here only.
-// A kernel file sets HWY_TARGET_INCLUDE to itself, includes hwy/foreach_target.h, then this header.
+// Highway's own math loses NaN and Inf (Exp(NaN) = 0, Log(NaN) = 89), so kernels take Exp, Log, Max, Min and what is
+// made of them from here only. A kernel file sets HWY_TARGET_INCLUDE to itself, includes hwy/foreach_target.h, then
+// this header.
 #if defined(HEED_AUTOGRAD_CPU_SIMD_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_CPU_SIMD_HPP
 #undef HEED_AUTOGRAD_CPU_SIMD_HPP
@@ -10,6 +10,7 @@
 #define HEED_AUTOGRAD_CPU_SIMD_HPP
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
@@ -143,6 +144,18 @@ inline constexpr struct ExpFunction {
     }
   }
 } Exp;
+
+// Natural logarithm, some 1e-7 of the result or of 1 in f32: NaN and numbers below 0 give NaN, 0 gives -Inf, Inf stays.
+inline constexpr struct LogFunction {
+  template <class D, class V = Vec<D>>
+  HWY_INLINE V operator()(D d, V x) const {
+    using T = hn::TFromD<D>;
+    const V zero = hn::Zero(d), infinity = hn::Set(d, std::numeric_limits<T>::infinity());
+    const V finite = hn::IfThenElse(hn::Lt(x, infinity), hn::Log(d, x), x);
+    const V above = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), finite);
+    return hn::IfThenElse(hn::Lt(x, zero), hn::Set(d, std::numeric_limits<T>::quiet_NaN()), above);
+  }
+} Log;
 
 // The larger one; NaN where either is NaN.
 inline constexpr struct MaxFunction {
