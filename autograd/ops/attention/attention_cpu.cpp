@@ -11,6 +11,8 @@
 
 #include "autograd/ops/attention/attention_dropout.hpp"
 #include "autograd/ops/attention/attention_plan.hpp"
+#include "autograd/ops/attention/attention_product.hpp"
+#include "autograd/ops/attention/attention_softmax.hpp"
 #include "autograd/ops/attention/attention_tile.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -61,21 +63,20 @@ class ForwardTask {
 
   void pack_keys() {
     const int64_t first = visible_.first_key, keys = visible_.keys;
-    pack_panels(p_.k.row<S>(task_.batch, first, task_.kv_head), p_.k.row_stride, keys, head_size_, T(1), key_panels_);
+    pack_panels(p_.k.row<S>(task_.batch, first, task_.kv_head), p_.k.row_stride, keys, head_size_,
+                static_cast<T>(p_.problem.scale * kLog2E), key_panels_);
     pack_rows(p_.v.row<S>(task_.batch, first, task_.kv_head), p_.v.row_stride, keys, head_size_, T(1), values_);
   }
 
   void query_tile() {
-    pack_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_,
-              static_cast<T>(p_.problem.scale), queries_);
+    pack_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_, T(1), queries_);
     std::fill(queries_ + rows_ * row_size_, queries_ + round_up(rows_, kStrip) * row_size_, T(0));
     std::fill_n(maxima_, kTileQueries, -kInfinity);
-    std::fill_n(sums_, kTileQueries * kLine<T>, T(0));
     const int64_t keys = visible_.seen(query_ + rows_ - 1);
     for (int64_t key = 0; key < keys; key += kForwardKeys) {
       for (int64_t strip = 0; strip < rows_; strip += kStrip) add_keys(strip, key);
     }
-    for (int64_t r = 0; r < rows_; ++r) finish_row(r);
+    finish_rows();
   }
 
   // Takes the keys from `key` on, at most kForwardKeys, into softmax and values of kStrip rows.
@@ -119,7 +120,7 @@ class ForwardTask {
     maxima_[row] = maximum;
     // Where every score so far is -Inf, differences to the maximum would be NaN.
     const T base = maximum == -kInfinity ? T(0) : maximum;
-    if (key > 0 && maximum > before) scale_row(row, std::exp(before - base));
+    if (key > 0 && maximum > before) scale_row(row, std::exp2(before - base));
     return base;
   }
 
@@ -129,9 +130,9 @@ class ForwardTask {
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     if (dropout_.on()) dropout_.draw(task_.batch, head_, query_ + row, visible_.first_key + key, count);
     T* sums = sums_ + row * kLine<T>;
-    auto sum = hn::Load(d, sums);
+    auto sum = key > 0 ? hn::Load(d, sums) : hn::Zero(d);
     for (int64_t j = 0; j < count; j += lanes) {
-      auto weight = exp_of_negative(d, hn::Sub(hn::Load(d, scores + j), hn::Set(d, base)));
+      auto weight = exp2_of_negative(d, hn::Sub(hn::Load(d, scores + j), hn::Set(d, base)));
       weight = first_lanes_or(d, weight, count - j, hn::Zero(d));
       sum = hn::Add(sum, weight);
       hn::Store(dropout_.on() ? dropout_.keep(d, weight, j) : weight, d, scores + j);
@@ -147,13 +148,22 @@ class ForwardTask {
     for (int64_t c = 0; c < head_size_; c += lanes) scale(y_ + row * row_size_ + c);
   }
 
-  void finish_row(int64_t row) {
+  void finish_rows() {
     const D d;
-    const T sum = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums_ + row * kLine<T>)));
-    const T kept = static_cast<T>(keep_scale(p_.problem));
-    unpack_rows(y_ + row * row_size_, 1, head_size_, kept / sum, false, p_.y.row<S>(task_.batch, query_ + row, head_),
-                p_.y.row_stride);
-    lse()[query_ + row] = maxima_[row] + std::log(sum);
+    const auto kept = hn::Set(d, static_cast<T>(keep_scale(p_.problem)));
+    HWY_ALIGN T sums[kTileQueries], factors[kTileQueries];
+    for (int64_t r = 0; r < rows_; ++r) {
+      sums[r] = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums_ + r * kLine<T>)));
+    }
+    for_each_vector(d, rows_, [&](int64_t, auto load, auto store) HWY_ATTR {
+      const auto sum = load(sums);
+      store(hn::Div(kept, sum), factors);
+      store(hn::MulAdd(load(maxima_), hn::Set(d, static_cast<T>(std::numbers::ln2)), Log(d, sum)), lse() + query_);
+    });
+    for (int64_t r = 0; r < rows_; ++r) {
+      unpack_rows(y_ + r * row_size_, 1, head_size_, factors[r], false, p_.y.row<S>(task_.batch, query_ + r, head_),
+                  p_.y.row_stride);
+    }
   }
 
   void clear_rows(int64_t begin, int64_t end) {

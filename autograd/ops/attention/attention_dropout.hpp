@@ -6,7 +6,7 @@
 #define HEED_AUTOGRAD_OPS_ATTENTION_DROPOUT_HPP
 #endif
 
-#include "autograd/cpu/random_words.hpp"
+#include "autograd/cpu/random_vectors.hpp"
 #include "autograd/cpu/simd.hpp"
 #include "autograd/ops/attention/attention_plan.hpp"
 
@@ -30,14 +30,15 @@ HWY_INLINE V keep_where(D d, V v, const uint32_t* words, uint32_t threshold) {
 // The words of the weights of one query and a range of keys.
 class DropoutRow {
  public:
-  explicit DropoutRow(const AttentionProblem& p) : p_(p), threshold_(static_cast<uint32_t>(drop_below(p))) {}
+  explicit DropoutRow(const AttentionProblem& p)
+      : p_(p), threshold_(static_cast<uint32_t>(drop_below(p))), random_(p.random) {}
   bool on() const { return p_.dropout > 0; }
 
   // For keys [key, key + count) of the sequence, at most kForwardKeys.
   HWY_INLINE void draw(int64_t batch, int64_t head, int64_t query, int64_t key, int64_t count) {
     skip_ = key % 4;
     const uint64_t first = first_word(p_, batch, head, query) + static_cast<uint64_t>(key - skip_);
-    random_words(p_.random, first / 4, ceil_divide(skip_ + count, 4), words_);
+    random_.fill(first / 4, ceil_divide(skip_ + count, 4), words_);
   }
   // v, the weights of keys key + i …, those dropped set to 0.
   template <class D>
@@ -48,6 +49,7 @@ class DropoutRow {
  private:
   const AttentionProblem& p_;
   uint32_t threshold_;
+  RandomVectors random_;
   int64_t skip_ = 0;
   HWY_ALIGN uint32_t words_[kForwardKeys + 4 + HWY_LANES(uint32_t)];
 };

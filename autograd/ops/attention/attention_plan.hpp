@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "autograd/core/shape.hpp"
 #include "autograd/cpu/parallel.hpp"
@@ -13,8 +14,8 @@
 namespace heed::cpu {
 
 // Queries of a tile; keys of a tile in forward and in backward. A tile of weights has to fit into the caches: in
-// forward only a strip of its rows is held at a time.
-inline constexpr int64_t kTileQueries = 64, kForwardKeys = 256, kBackwardKeys = 64;
+// forward only a strip of its rows is held at a time. Measured best among 64 to 128, 128 to 512 and 64 to 256.
+inline constexpr int64_t kTileQueries = 128, kForwardKeys = 512, kBackwardKeys = 64;
 // Rows of a strip, at most: padding of tiles.
 inline constexpr int64_t kMaxStrip = 8;
 
@@ -124,17 +125,16 @@ struct ForwardLayout : ScratchLayout<T> {
 
 template <class T>
 struct BackwardLayout : ScratchLayout<T> {
-  int64_t key_panels, value_panels, keys, dk, dv;  // a tile of keys
-  int64_t queries, dy, dq;                         // a tile of queries
-  int64_t weights, dscores;                        // of both
-  int64_t dq_sums = 0;                             // bf16: dQ of all queries of the group, rounded once at the end
+  int64_t key_panels, value_panels, keys, dk, dv;  // all keys of a sequence
+  int64_t queries, dy, dq, lse, deltas;            // a tile of queries
+  int64_t weights, dscores;                        // a tile of queries, a tile of keys
 
   explicit BackwardLayout(const AttentionProblem& p) {
-    const int64_t columns = padded<T>(p.head_size);
-    for (int64_t* part : {&key_panels, &value_panels, &keys, &dk, &dv}) *part = this->take(kBackwardKeys * columns);
+    const int64_t columns = padded<T>(p.head_size), all_keys = round_up(p.keys, kBackwardKeys);
+    for (int64_t* part : {&key_panels, &value_panels, &keys, &dk, &dv}) *part = this->take(all_keys * columns);
     for (int64_t* part : {&queries, &dy, &dq}) *part = this->take(kTileQueries * columns);
+    for (int64_t* part : {&lse, &deltas}) *part = this->take(kTileQueries);
     for (int64_t* part : {&weights, &dscores}) *part = this->take(kTileQueries * kBackwardKeys);
-    if (p.dtype == DType::bf16) dq_sums = this->take(group_size(p) * round_up(p.queries, kTileQueries) * columns);
   }
 };
 
@@ -144,6 +144,40 @@ inline int64_t threads_for(const AttentionProblem& p) {
   const double work = 2.0 * static_cast<double>(p.batch * p.heads * p.head_size) * static_cast<double>(p.queries) *
                       static_cast<double>(p.keys);
   return static_cast<int64_t>(std::clamp(work / kGrain, 1.0, static_cast<double>(max_threads())));
+}
+
+// Backward's tasks: whole kv heads, or shares of their tiles where there are too few.
+inline std::vector<AttentionTask> backward_tasks(const AttentionProblem& p, int64_t threads) {
+  const int64_t kv_heads = p.batch * p.kv_heads;
+  // Splitting costs 7 products instead of 5, whole heads may leave threads idle in the last round.
+  const bool split = 5 * ceil_divide(kv_heads, threads) * threads > 7 * kv_heads;
+  constexpr int64_t kTasksPerThread = 4;
+  const int64_t wanted = split ? ceil_divide(kTasksPerThread * threads, 2 * kv_heads) : 1;
+  const auto shares = [&](int64_t size, int64_t tile) {
+    return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, ceil_divide(size, tile)));
+  };
+  const int64_t key_shares = shares(p.keys, kBackwardKeys), query_shares = shares(p.queries, kTileQueries);
+  std::vector<AttentionTask> tasks;
+  for (int64_t i = 0; i < kv_heads; ++i) {
+    AttentionTask task{.batch = i / p.kv_heads, .kv_head = i % p.kv_heads};
+    if (!split) {
+      tasks.push_back(task);
+      continue;
+    }
+    task.dq = false;
+    for (int64_t s = 0; s < key_shares; ++s) {
+      task.key_tiles = {s, key_shares};
+      tasks.push_back(task);
+    }
+    task.dq = true;
+    task.dkv = false;
+    task.key_tiles = {};
+    for (int64_t s = 0; s < query_shares; ++s) {
+      task.query_tiles = {s, query_shares};
+      tasks.push_back(task);
+    }
+  }
+  return tasks;
 }
 
 // Hands out tasks 0 … count - 1 to threads; body(task, scratch) gets scratch memory of its thread.

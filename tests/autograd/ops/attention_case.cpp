@@ -163,11 +163,11 @@ OP_CASE(attention) {
            {.label = "dropout, more keys, groups", .queries = 6, .keys = 11, .heads = 4, .dropout = 0.5},
            {.label = "dropout, left padding", .lengths = {5, 2}, .side = PaddingSide::left, .dropout = 0.25},
            {.label = "wide heads", .batch = 1, .queries = 18, .keys = 18, .head_size = 65},
-           {.label = "several tiles", .batch = 1, .queries = 131, .keys = 131, .head_size = 5, .differences = false},
-           {.label = "several tiles of keys", .batch = 1, .queries = 9, .keys = 530, .causal = false},
+           {.label = "several tiles", .batch = 1, .queries = 261, .keys = 261, .head_size = 5, .differences = false},
+           {.label = "several tiles of keys", .batch = 1, .queries = 9, .keys = 1060, .causal = false},
            {.label = "several tiles, one kv head, left padding, dropout",
-           .queries = 70,
-           .keys = 140,
+           .queries = 134,
+           .keys = 270,
            .kv_heads = 1,
            .lengths = {131, 75},
            .side = PaddingSide::left,
@@ -240,7 +240,7 @@ OP_CASE(attention_packed) {
            {.label = "full, groups of 2", .heads = 4, .causal = false},
            {.label = "right padding, one kv head", .heads = 3, .kv_heads = 1, .lengths = {4, 1}},
            {.label = "left padding, dropout", .lengths = {3, 5}, .side = PaddingSide::left, .dropout = 0.4},
-           {.label = "several tiles", .batch = 1, .queries = 67, .keys = 67, .head_size = 17, .differences = false},
+           {.label = "several tiles", .batch = 1, .queries = 131, .keys = 131, .head_size = 17, .differences = false},
        }) {
     op.sample(packed_sample(s));
   }
