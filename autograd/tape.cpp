@@ -154,6 +154,10 @@ class NodeGradients final : public Gradients {
     const Tensor& tensor = node_.inputs.at(input);
     Tensor& slot = Tape::gradient_slot(tensor);
     const bool is_leaf = Tape::node_of(tensor) == nullptr;
+    if (!slot && !is_leaf && gradient.dtype() != tensor.dtype()) {  // that of a parameter inside recompute()
+      slot = zeros(tensor.shape(), tensor.dtype(), tensor.device());
+      created_.push_back(&slot);
+    }
     if (slot) {
       pending_.emplace_back(&slot, gradient);
     } else {
@@ -197,9 +201,10 @@ class NodeGradients final : public Gradients {
   GradientSink sink(const Tensor& tensor, DType dtype) {
     Tensor& slot = Tape::gradient_slot(tensor);
     const bool opened_here = std::find(opened_.begin(), opened_.end(), &slot) != opened_.end();
-    if (!slot || slot.dtype() != dtype || opened_here || !may_add_in_place(tensor, slot)) {
-      return {fresh(tensor, dtype), false};
-    }
+    if (!slot || slot.dtype() != dtype || opened_here) return {fresh(tensor, dtype), false};
+    // A shared one is copied and not added to afterwards: in bf16 that would round twice, or once, depending on who
+    // else holds it.
+    if (!may_add_in_place(tensor, slot)) slot = slot.clone();
     opened_.push_back(&slot);
     written_.push_back(slot.detach());
     return {slot.ref(), true};

@@ -84,6 +84,8 @@ Tensor Tensor::slice(int64_t offset, const Shape& part) const {
   return Tensor(std::move(impl));
 }
 
+bool Tensor::has_elements() const { return impl_ != nullptr && impl_->storage != nullptr; }
+
 bool Tensor::unique() const { return impl_.use_count() == 1 && impl_->storage.use_count() == 1; }
 
 Tensor empty(const Shape& shape, DType dtype, Device device, MemoryCategory category) {

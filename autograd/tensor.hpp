@@ -54,6 +54,8 @@ class Tensor {
   // `shape` elements of the same memory from element `offset` on, no graph. Throws ShapeError where they do not fit.
   Tensor slice(int64_t offset, const Shape& shape) const;
 
+  // Not those of an input that a recorded operation knows by its place in the graph only.
+  bool has_elements() const;
   // Whether nobody else holds this tensor or its memory.
   bool unique() const;
 

@@ -134,14 +134,15 @@ void CheckpointFolder::save_last(const CheckpointContent& content) {
   save_checkpoint(last(), content);
   last_step_ = step;
   remove_surplus(step);
-  if (best_is_given_up_) explaining(best(), "remove", [&] { fs::remove(best()); });
-  best_is_given_up_ = false;
+  if (!given_up_best_step_ || step < *given_up_best_step_) return;
+  explaining(best(), "remove", [&] { fs::remove(best()); });
+  given_up_best_step_.reset();
 }
 
 void CheckpointFolder::save_best(const CheckpointContent& content) {
   step_of(content);
   save_checkpoint(best(), content);
-  best_is_given_up_ = false;
+  given_up_best_step_.reset();
 }
 
 // A second name for what last.h5 is now: it stays under that one when last.h5 is replaced, and nothing is copied.
@@ -174,7 +175,8 @@ LoadedCheckpoint CheckpointFolder::with_best_checked(LoadedCheckpoint loaded) {
     reasons.push_back(
         fmt::format("{} of step {} is not the best that {} knows", found->file, step_of(*found), loaded.content.file));
   }
-  best_is_given_up_ = is_file && !loaded.has_its_best;
+  given_up_best_step_.reset();
+  if (is_file && !loaded.has_its_best) given_up_best_step_ = found ? step_of(*found) : 0;
   if (!loaded.has_its_best && (is_file || known)) {
     loaded.notices.push_back(reasons.front() + "; the best is looked for anew from here on");
   }

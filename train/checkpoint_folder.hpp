@@ -44,8 +44,9 @@ class CheckpointFolder {
   // work. Gives the names of what it removed.
   std::vector<std::string> prepare();
 
-  // Replaces last.h5. Checkpoints of this step or a later one, and a best.h5 that load_newest() found not to be the
-  // best of what it loaded, belong to a run that was given up when an earlier checkpoint was resumed; they are removed.
+  // Replaces last.h5. Checkpoints of this step or a later one belong to a run that was given up when an earlier
+  // checkpoint was resumed; they are removed. So is a best.h5 that load_newest() found not to be the best of what it
+  // loaded, once the run has passed its step without a better one: until then it is the best there is.
   void save_last(const CheckpointContent& content);
   void save_best(const CheckpointContent& content);
 
@@ -61,7 +62,7 @@ class CheckpointFolder {
 
   std::filesystem::path folder_;
   int64_t keep_;
-  bool best_is_given_up_ = false;
+  std::optional<int64_t> given_up_best_step_ = {};  // of a best.h5 that is to go; 0 where it is damaged
   std::optional<int64_t> last_step_ = {};  // of last.h5, if this process knows it and knows that it is whole
 };
 

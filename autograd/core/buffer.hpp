@@ -26,7 +26,7 @@ struct MemoryReport {
   std::array<MemoryUse, kMemoryCategories> category;
   MemoryUse total;                 // peak of the sum, not the sum of the peaks
   int64_t cached_bytes = 0;        // freed blocks kept for reuse
-  int64_t system_allocations = 0;  // how often the system was asked for memory
+  int64_t system_allocations = 0;  // blocks that did not come from the cache
 };
 
 MemoryReport memory_report(Device device);

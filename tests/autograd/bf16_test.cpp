@@ -42,5 +42,33 @@ TEST(Tape, Bf16ParametersHaveF32Gradients) {
   EXPECT_EQ(leaf.grad().item(), 4);
 }
 
+// Inside recompute() the gradient of a matrix is f32, outside the matrix is the bf16 result of an operation.
+TEST(Recompute, GivesABf16ResultABf16Gradient) {
+  const auto gradient = [](bool recomputed) {
+    const Tensor m = from_values({3, 2}, DType::bf16, {1, 2, 3, 4, 5, 6}).set_requires_grad(true);
+    const Tensor x = from_values({2, 2}, DType::bf16, {2, 3, 3, 4});
+    const auto product = [](const std::vector<Tensor>& in) { return linear(in[0], in[1], Tensor()); };
+    const std::vector<Tensor> inputs{x, scale(m, 2)};
+    const Tensor y = recomputed ? recompute(product, inputs) : product(inputs);
+    backward(y, full(y.shape(), y.dtype(), 1));
+    return m.grad().values();
+  };
+  EXPECT_EQ(gradient(false), (std::vector<double>{10, 14, 10, 14, 10, 14}));
+  EXPECT_EQ(gradient(true), gradient(false));
+}
+
+TEST(AnomalyMode, TurnedOnBeforeBackwardStillNamesTheOperation) {
+  const Tensor x = full({2}, DType::f32, 1).set_requires_grad(true);
+  const Tensor y = gelu(scale(x, 2));
+  set_detect_anomaly(true);
+  try {
+    backward(y, full(y.shape(), DType::f32, std::numeric_limits<double>::quiet_NaN()));
+    ADD_FAILURE() << "no anomaly";
+  } catch (const DivergedError& error) {
+    EXPECT_NE(std::string(error.what()).find("'gelu'"), std::string::npos) << error.what();
+  }
+  set_detect_anomaly(false);
+}
+
 }  // namespace
 }  // namespace heed::test
