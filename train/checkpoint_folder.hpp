@@ -63,7 +63,7 @@ class CheckpointFolder {
   std::filesystem::path folder_;
   int64_t keep_;
   std::optional<int64_t> given_up_best_step_ = {};  // of a best.h5 that is to go; 0 where it is damaged
-  std::optional<int64_t> last_step_ = {};  // of last.h5, if this process knows it and knows that it is whole
+  std::optional<int64_t> last_step_ = {};           // of last.h5, if this process knows it and knows that it is whole
 };
 
 }  // namespace heed::train

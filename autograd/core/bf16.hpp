@@ -1,5 +1,6 @@
 // bfloat16 as storage: the upper half of an f32 (8 bits of exponent, 7 of fraction). Nothing is computed in it: kernels
-// widen what they load to f32 and round what they store to nearest, ties to even; NaN stays NaN. An f64 is rounded to f32 first.
+// widen what they load to f32 and round what they store to nearest, ties to even; NaN stays NaN. An f64 is rounded to
+// f32 first.
 #pragma once
 
 #include <bit>
