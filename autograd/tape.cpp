@@ -5,7 +5,8 @@
 #include <unordered_set>
 
 #include "autograd/anomaly.hpp"
-#include "autograd/cpu/accumulate.hpp"
+#include "autograd/core/accumulate.hpp"
+#include "autograd/core/dispatch.hpp"
 #include "autograd/node.hpp"
 #include "autograd/tensor_impl.hpp"
 
@@ -107,12 +108,11 @@ Tensor record(const char* name, Output output, std::vector<Tensor> inputs, Backw
 namespace {
 
 void add_into(Tensor& slot, const Tensor& gradient, bool in_place) {
-  Context& context = heed::context(slot.device());
   if (in_place) {
-    cpu::accumulate(context, slot.ref(), gradient);
+    HEED_DISPATCH(slot.device(), accumulate, slot.ref(), gradient);
   } else {
     Tensor sum = empty(slot.shape(), slot.dtype(), slot.device());
-    cpu::add(context, sum.ref(), slot, gradient);
+    HEED_DISPATCH(slot.device(), add, sum.ref(), slot, gradient);
     slot = std::move(sum);
   }
 }
@@ -270,7 +270,7 @@ void discard(const std::vector<std::shared_ptr<Node>>& nodes) {
 
 void backward(const Tensor& loss) {
   require<ShapeError>(loss && loss.numel() == 1, "backward() without a cotangent needs a scalar");
-  backward(loss, full(loss.shape(), loss.dtype(), 1.0));
+  backward(loss, full(loss.shape(), loss.dtype(), 1.0, loss.device()));
 }
 
 void backward(const Tensor& result, const Tensor& dresult) {

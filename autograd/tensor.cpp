@@ -1,8 +1,9 @@
 #include "autograd/tensor.hpp"
 
 #include <algorithm>
-#include <cstring>
 
+#include "autograd/core/accumulate.hpp"
+#include "autograd/core/dispatch.hpp"
 #include "autograd/tensor_impl.hpp"
 
 namespace heed {
@@ -29,10 +30,12 @@ TensorRef Tensor::ref() const {
 
 double Tensor::item() const {
   require<ShapeError>(numel() == 1, "item() of a tensor of shape {}, it must have one element", shape());
+  if (device() != Device::cpu) return to(Device::cpu).item();
   return visit_floating(dtype(), [&](auto zero) { return static_cast<double>(*data<decltype(zero)>()); });
 }
 
 std::vector<double> Tensor::values() const {
+  if (device() != Device::cpu) return to(Device::cpu).values();
   std::vector<double> result(static_cast<size_t>(numel()));
   if (dtype() == DType::i32) {
     std::copy_n(data<int32_t>(), numel(), result.begin());
@@ -68,7 +71,14 @@ Tensor Tensor::detach() const { return slice(0, shape()); }
 
 Tensor Tensor::clone() const {
   Tensor result = empty(shape(), dtype(), device());
-  if (numel() > 0) std::memcpy(result.ref().data, ref().data, static_cast<size_t>(numel() * size_bytes(dtype())));
+  copy_elements_to(result.ref(), ref());
+  return result;
+}
+
+Tensor Tensor::to(Device other, MemoryCategory category) const {
+  if (other == device()) return detach();
+  Tensor result = empty(shape(), dtype(), other, category);
+  copy_elements_to(result.ref(), ref());
   return result;
 }
 
@@ -98,9 +108,13 @@ Tensor empty(const Shape& shape, DType dtype, Device device, MemoryCategory cate
 }
 
 void fill_zero(const TensorRef& tensor) {
-  if (tensor.shape.numel() > 0) {
-    std::memset(tensor.data, 0, static_cast<size_t>(tensor.shape.numel() * size_bytes(tensor.dtype)));
-  }
+  fill_memory(tensor.data, tensor.device, 0, tensor.shape.numel() * size_bytes(tensor.dtype));
+}
+
+void copy_elements_to(const TensorRef& to, const ConstTensorRef& from) {
+  require<ShapeError>(to.shape.numel() == from.shape.numel(), "shape {} is copied into shape {}", from.shape, to.shape);
+  require<DTypeError>(to.dtype == from.dtype, "{} elements are copied into {}", from.dtype, to.dtype);
+  copy_memory(to.data, to.device, from.data, from.device, to.shape.numel() * size_bytes(to.dtype));
 }
 
 Tensor zeros(const Shape& shape, DType dtype, Device device, MemoryCategory category) {
@@ -109,11 +123,14 @@ Tensor zeros(const Shape& shape, DType dtype, Device device, MemoryCategory cate
   return result;
 }
 
-Tensor full(const Shape& shape, DType dtype, double value) {
-  return from_values(shape, dtype, std::vector<double>(static_cast<size_t>(shape.numel()), value));
+Tensor full(const Shape& shape, DType dtype, double value, Device device) {
+  require<DTypeError>(is_floating(dtype), "full() makes floating tensors, not {}", dtype);
+  Tensor result = empty(shape, dtype, device);
+  HEED_DISPATCH(device, set_all, result.ref(), value);
+  return result;
 }
 
-Tensor from_values(const Shape& shape, DType dtype, const std::vector<double>& values) {
+Tensor from_values(const Shape& shape, DType dtype, const std::vector<double>& values, Device device) {
   require<ShapeError>(static_cast<int64_t>(values.size()) == shape.numel(), "{} values for a tensor of shape {}",
                       values.size(), shape);
   require<DTypeError>(is_floating(dtype), "from_values() makes floating tensors, not {}", dtype);
@@ -122,15 +139,15 @@ Tensor from_values(const Shape& shape, DType dtype, const std::vector<double>& v
     using T = decltype(zero);
     std::transform(values.begin(), values.end(), result.data<T>(), [](double v) { return static_cast<T>(v); });
   });
-  return result;
+  return result.to(device);
 }
 
-Tensor from_tokens(const Shape& shape, const std::vector<int32_t>& tokens) {
+Tensor from_tokens(const Shape& shape, const std::vector<int32_t>& tokens, Device device) {
   require<ShapeError>(static_cast<int64_t>(tokens.size()) == shape.numel(), "{} tokens for a tensor of shape {}",
                       tokens.size(), shape);
   Tensor result = empty(shape, DType::i32);
   std::copy(tokens.begin(), tokens.end(), result.data<int32_t>());
-  return result;
+  return result.to(device);
 }
 
 }  // namespace heed

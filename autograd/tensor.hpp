@@ -26,12 +26,12 @@ class Tensor {
 
   TensorRef ref() const;
   operator ConstTensorRef() const { return ref(); }
-  // The elements; throws DTypeError where T is not the dtype.
+  // The elements of a tensor on the CPU; throws DTypeError where T is not the dtype, DeviceError on another device.
   template <class T>
   T* data() const {
     return ref().as<T>();
   }
-  // The only element of a floating tensor of one element.
+  // The only element of a floating tensor of one element. On CUDA it waits for the device, as values() does.
   double item() const;
   // A copy of the elements as double, for tests and reports.
   std::vector<double> values() const;
@@ -51,6 +51,8 @@ class Tensor {
   Tensor detach() const;
   // A new tensor with the same elements, no graph.
   Tensor clone() const;
+  // A tensor with the same elements on another device, no graph; on its own device itself, without a graph.
+  Tensor to(Device device, MemoryCategory category = MemoryCategory::activations) const;
   // `shape` elements of the same memory from element `offset` on, no graph. Throws ShapeError where they do not fit.
   Tensor slice(int64_t offset, const Shape& shape) const;
 
@@ -74,11 +76,13 @@ Tensor empty(const Shape& shape, DType dtype, Device device = Device::cpu,
              MemoryCategory category = MemoryCategory::activations);
 Tensor zeros(const Shape& shape, DType dtype, Device device = Device::cpu,
              MemoryCategory category = MemoryCategory::activations);
-Tensor full(const Shape& shape, DType dtype, double value);
+Tensor full(const Shape& shape, DType dtype, double value, Device device = Device::cpu);
 // Values converted to dtype; throws ShapeError where their number is not that of the shape.
-Tensor from_values(const Shape& shape, DType dtype, const std::vector<double>& values);
-Tensor from_tokens(const Shape& shape, const std::vector<int32_t>& tokens);
+Tensor from_values(const Shape& shape, DType dtype, const std::vector<double>& values, Device device = Device::cpu);
+Tensor from_tokens(const Shape& shape, const std::vector<int32_t>& tokens, Device device = Device::cpu);
 void fill_zero(const TensorRef& tensor);
+// The elements of `from` into `to`, of the same number and dtype; each on any device.
+void copy_elements_to(const TensorRef& to, const ConstTensorRef& from);
 
 // A fresh result that is not yet a Tensor: record() or no_gradient() must make it one, so an operation cannot forget
 // its backward.

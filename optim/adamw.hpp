@@ -46,3 +46,6 @@ struct AdamWStep {
 namespace heed::cpu {
 void adamw_step(Context& context, const optim::AdamWStep& p);
 }  // namespace heed::cpu
+namespace heed::cuda {
+void adamw_step(Context& context, const optim::AdamWStep& p);
+}  // namespace heed::cuda

@@ -27,3 +27,6 @@ struct SumOfSquares {
 namespace heed::cpu {
 void sum_of_squares(Context& context, const optim::SumOfSquares& p);
 }  // namespace heed::cpu
+namespace heed::cuda {
+void sum_of_squares(Context& context, const optim::SumOfSquares& p);
+}  // namespace heed::cuda

@@ -36,3 +36,6 @@ struct SgdStep {
 namespace heed::cpu {
 void sgd_step(Context& context, const optim::SgdStep& p);
 }  // namespace heed::cpu
+namespace heed::cuda {
+void sgd_step(Context& context, const optim::SgdStep& p);
+}  // namespace heed::cuda

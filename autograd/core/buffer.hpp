@@ -7,7 +7,10 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string_view>
+#include <vector>
 
 #include "autograd/core/device.hpp"
 
@@ -35,6 +38,29 @@ void reset_memory_peaks(Device device);
 void release_cached_memory(Device device);
 // Test mode: new blocks are filled with NaN bits, so that reading memory nobody wrote shows.
 void set_memory_poison(bool on);
+// Test mode off: every block is an allocation of its own, so that an access outside of it shows. Throws MemoryError
+// while memory is in use.
+void set_memory_caching(Device device, bool on);
+
+// In the order of the device's work; on return the host may use its side again.
+void copy_memory(void* to, Device to_device, const void* from, Device from_device, int64_t bytes);
+void fill_memory(void* memory, Device device, int byte, int64_t bytes);
+
+// What is allocated on a device until close() is kept, when it is freed, for the life of the reservation: work that was
+// recorded then and is replayed later finds its memory untouched. One at a time.
+class MemoryReservation {
+ public:
+  explicit MemoryReservation(Device device);
+  ~MemoryReservation();
+  MemoryReservation(const MemoryReservation&) = delete;
+  MemoryReservation& operator=(const MemoryReservation&) = delete;
+  void close();
+
+ private:
+  using Blocks = std::map<int64_t, std::vector<void*>>;
+  Device device_;
+  std::unique_ptr<Blocks> blocks_;
+};
 
 class Buffer {
  public:

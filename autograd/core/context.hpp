@@ -17,8 +17,10 @@ class Context {
 
 // The context of a device, one per process.
 Context& context(Device device);
+// Waits until all work given to the device is done.
+void synchronize(Device device);
 
-// Uninitialised scratch memory for the time of one kernel call.
+// Uninitialised scratch memory for the time of one kernel call: on CUDA until the work that was queued by then is done.
 template <class T>
 class Scratch {
  public:

@@ -1,14 +1,12 @@
-// Where a tensor lives, and the one place where an operation chooses its backend.
+// Where a tensor lives.
 #pragma once
 
 #include <string_view>
 
-#include "autograd/core/check.hpp"
-
 namespace heed {
 
-enum class Device { cpu };
+enum class Device { cpu, cuda };
 
-constexpr std::string_view name(Device) { return "cpu"; }
+constexpr std::string_view name(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
 
 }  // namespace heed

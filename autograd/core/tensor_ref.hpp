@@ -10,8 +10,10 @@ namespace heed {
 
 namespace detail {
 template <class T>
-void require_dtype(DType dtype) {
+void require_elements(DType dtype, Device device) {
   require<DTypeError>(dtype == dtype_of<T>(), "a {} tensor is read as {}", dtype, dtype_of<T>());
+  require<DeviceError>(device == Device::cpu, "a tensor on {} is read on the cpu: copy it with to(Device::cpu)",
+                       name(device));
 }
 }  // namespace detail
 
@@ -23,10 +25,11 @@ struct TensorRef {
   Device device = Device::cpu;
 
   explicit operator bool() const { return data != nullptr; }
-  // nullptr for an empty reference. Throws DTypeError where T is not the dtype.
+  // The elements of a tensor on the CPU, nullptr for an empty reference. Throws DTypeError where T is not the dtype,
+  // DeviceError on another device (CUDA kernels take theirs by cuda/element.cuh).
   template <class T>
   T* as() const {
-    if (data != nullptr) detail::require_dtype<T>(dtype);
+    if (data != nullptr) detail::require_elements<T>(dtype, device);
     return static_cast<T*>(data);
   }
 };
@@ -45,7 +48,7 @@ struct ConstTensorRef {
   explicit operator bool() const { return data != nullptr; }
   template <class T>
   const T* as() const {
-    if (data != nullptr) detail::require_dtype<T>(dtype);
+    if (data != nullptr) detail::require_elements<T>(dtype, device);
     return static_cast<const T*>(data);
   }
 };

@@ -2,7 +2,9 @@
 #define HWY_TARGET_INCLUDE "autograd/cpu/accumulate.cpp"
 #include <hwy/foreach_target.h>
 
-#include "autograd/cpu/accumulate.hpp"
+#include <algorithm>
+
+#include "autograd/core/accumulate.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/cpu/simd.hpp"
 
@@ -42,6 +44,13 @@ void add(Context&, const TensorRef& sum, const ConstTensorRef& a, const ConstTen
 }
 
 void accumulate(Context& context, const TensorRef& y, const ConstTensorRef& x) { add(context, y, y, x); }
+
+void set_all(Context&, const TensorRef& y, double value) {
+  visit_floating(y.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    std::fill_n(y.as<T>(), y.shape.numel(), static_cast<T>(value));
+  });
+}
 
 }  // namespace heed::cpu
 #endif

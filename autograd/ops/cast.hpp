@@ -14,5 +14,8 @@ Tensor cast(const Tensor& x, DType dtype);
 namespace cpu {
 void cast_elements(Context& context, const TensorRef& y, const ConstTensorRef& x);
 }  // namespace cpu
+namespace cuda {
+void cast_elements(Context& context, const TensorRef& y, const ConstTensorRef& x);
+}  // namespace cuda
 
 }  // namespace heed

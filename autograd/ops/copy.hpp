@@ -13,5 +13,8 @@ Tensor copy(const Tensor& x);
 namespace cpu {
 void copy_elements(Context& context, const TensorRef& y, const ConstTensorRef& x);
 }  // namespace cpu
+namespace cuda {
+void copy_elements(Context& context, const TensorRef& y, const ConstTensorRef& x);
+}  // namespace cuda
 
 }  // namespace heed

@@ -42,5 +42,9 @@ namespace cpu {
 void cross_entropy_forward(Context& context, const CrossEntropyForward& p);
 void cross_entropy_backward(Context& context, const CrossEntropyBackward& p);
 }  // namespace cpu
+namespace cuda {
+void cross_entropy_forward(Context& context, const CrossEntropyForward& p);
+void cross_entropy_backward(Context& context, const CrossEntropyBackward& p);
+}  // namespace cuda
 
 }  // namespace heed

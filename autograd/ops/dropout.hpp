@@ -32,5 +32,8 @@ struct Dropout {
 namespace cpu {
 void apply_dropout(Context& context, const Dropout& p);
 }  // namespace cpu
+namespace cuda {
+void apply_dropout(Context& context, const Dropout& p);
+}  // namespace cuda
 
 }  // namespace heed

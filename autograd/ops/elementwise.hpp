@@ -49,5 +49,13 @@ void gelu_backward(Context& context, const ActivationBackward& p);
 void relu_forward(Context& context, const ActivationForward& p);
 void relu_backward(Context& context, const ActivationBackward& p);
 }  // namespace cpu
+namespace cuda {
+void multiply(Context& context, const Product& p);
+void multiply_by(Context& context, const Scaled& p);
+void gelu_forward(Context& context, const ActivationForward& p);
+void gelu_backward(Context& context, const ActivationBackward& p);
+void relu_forward(Context& context, const ActivationForward& p);
+void relu_backward(Context& context, const ActivationBackward& p);
+}  // namespace cuda
 
 }  // namespace heed

@@ -40,5 +40,11 @@ void embedding_backward(Context& context, const EmbeddingBackward& p);
 void add_positions_forward(Context& context, const AddPositionsForward& p);
 void add_positions_backward(Context& context, const AddPositionsBackward& p);
 }  // namespace cpu
+namespace cuda {
+void embedding_forward(Context& context, const EmbeddingForward& p);
+void embedding_backward(Context& context, const EmbeddingBackward& p);
+void add_positions_forward(Context& context, const AddPositionsForward& p);
+void add_positions_backward(Context& context, const AddPositionsBackward& p);
+}  // namespace cuda
 
 }  // namespace heed

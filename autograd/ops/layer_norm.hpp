@@ -26,5 +26,9 @@ namespace cpu {
 void layer_norm_forward(Context& context, const LayerNormForward& p);
 void layer_norm_backward(Context& context, const LayerNormBackward& p);
 }  // namespace cpu
+namespace cuda {
+void layer_norm_forward(Context& context, const LayerNormForward& p);
+void layer_norm_backward(Context& context, const LayerNormBackward& p);
+}  // namespace cuda
 
 }  // namespace heed

@@ -24,5 +24,9 @@ namespace cpu {
 void linear_forward(Context& context, const LinearForward& p);
 void linear_backward(Context& context, const LinearBackward& p);
 }  // namespace cpu
+namespace cuda {
+void linear_forward(Context& context, const LinearForward& p);
+void linear_backward(Context& context, const LinearBackward& p);
+}  // namespace cuda
 
 }  // namespace heed

@@ -30,5 +30,9 @@ namespace cpu {
 void reduce_forward(Context& context, const ReduceForward& p);
 void reduce_backward(Context& context, const ReduceBackward& p);
 }  // namespace cpu
+namespace cuda {
+void reduce_forward(Context& context, const ReduceForward& p);
+void reduce_backward(Context& context, const ReduceBackward& p);
+}  // namespace cuda
 
 }  // namespace heed

@@ -90,5 +90,9 @@ namespace cpu {
 void attention_forward(Context& context, const AttentionForward& p);
 void attention_backward(Context& context, const AttentionBackward& p);
 }  // namespace cpu
+namespace cuda {
+void attention_forward(Context& context, const AttentionForward& p);
+void attention_backward(Context& context, const AttentionBackward& p);
+}  // namespace cuda
 
 }  // namespace heed

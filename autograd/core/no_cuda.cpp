@@ -1,0 +1,26 @@
+// Stands in for the CUDA backend where heed is built without it.
+#include "autograd/core/check.hpp"
+#include "autograd/core/cuda_backend.hpp"
+
+namespace heed::cuda {
+namespace {
+
+constexpr const char* kProblem = "this heed is built without CUDA (it needs nvcc: see README)";
+
+[[noreturn]] void refuse() { throw DeviceError(kProblem); }
+
+}  // namespace
+
+const Status& status() {
+  static const Status status{.architectures = {}, .devices = {}, .problem = kProblem};
+  return status;
+}
+
+MemorySource& memory_source() { refuse(); }
+void copy_to_device(void*, const void*, int64_t) { refuse(); }
+void copy_to_host(void*, const void*, int64_t) { refuse(); }
+void copy_on_device(void*, const void*, int64_t) { refuse(); }
+void fill(void*, int, int64_t) { refuse(); }
+void synchronize() { refuse(); }
+
+}  // namespace heed::cuda

@@ -1,0 +1,47 @@
+// The only launch of a kernel, and the shape of grids.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "autograd/core/check.hpp"
+#include "autograd/cuda/error.hpp"
+#include "autograd/cuda/runtime.hpp"
+
+namespace heed::cuda {
+
+struct LaunchShape {
+  dim3 grid, block;
+  int64_t shared_bytes = 0;  // dynamic shared memory
+};
+
+constexpr int kWarp = 32;
+constexpr int64_t kLargestGrid = 0x7FFFFFFF;  // in x; 65535 in y and z
+
+// Blocks that cover n elements. At least one, so that nothing is left out of a grid of several dimensions; n == 0 must
+// be handled before. Kernels whose grid could be larger than kLargestGrid go round in a loop.
+inline unsigned blocks_for(int64_t n, int64_t per_block) {
+  const int64_t blocks = (n + per_block - 1) / per_block;
+  require<ShapeError>(blocks <= kLargestGrid, "{} elements are too many for one CUDA kernel", n);
+  return static_cast<unsigned>(blocks < 1 ? 1 : blocks);
+}
+
+template <class... Parameters>
+void launch(void (*kernel)(Parameters...), const LaunchShape& shape, std::type_identity_t<Parameters>... arguments) {
+  constexpr int64_t kWithoutAsking = 48 * 1024;
+  if (shape.shared_bytes > kWithoutAsking) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shape.shared_bytes)),
+          "ask for shared memory");
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+  config.stream = stream();
+  check(cudaLaunchKernelEx(&config, kernel, arguments...), "launch a kernel");
+}
+
+}  // namespace heed::cuda

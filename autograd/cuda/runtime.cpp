@@ -1,0 +1,130 @@
+#include "autograd/cuda/runtime.hpp"
+
+#include <cstdlib>
+#include <vector>
+
+#include "autograd/core/check.hpp"
+#include "autograd/core/cuda_backend.hpp"
+#include "autograd/cuda/error.hpp"
+
+namespace heed::cuda {
+namespace {
+
+std::string architecture_of(const cudaDeviceProp& properties) {
+  return fmt::format("sm_{}{}", properties.major, properties.minor);
+}
+
+Status find_devices() {
+  Status found{.architectures = HEED_CUDA_ARCHITECTURES, .devices = {}, .problem = {}};
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    found.problem = fmt::format("no CUDA device found ({})",
+                                error == cudaSuccess ? "there are none" : cudaGetErrorString(error));
+    return found;
+  }
+  for (int device = 0; device < count; ++device) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) continue;
+    found.devices.push_back({.name = properties.name,
+                             .architecture = architecture_of(properties),
+                             .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem)});
+  }
+  return found;
+}
+
+struct Runtime {
+  cudaStream_t stream = nullptr;
+  cublasLtHandle_t blas = nullptr;
+  int multiprocessors = 0;
+
+  Runtime() {
+    require<DeviceError>(status().problem.empty(), "{}; set train.device = \"cpu\"", status().problem);
+    check(cudaSetDevice(0), "choose a device");
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "make a stream");
+    check(cublasLtCreate(&blas), "start");
+    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0), "ask for multiprocessors");
+  }
+};
+
+// Never destroyed: at exit the driver may be gone before it.
+Runtime& runtime() {
+  static Runtime* const instance = new Runtime;
+  return *instance;
+}
+
+class DeviceMemory final : public MemorySource {
+ public:
+  void* allocate(int64_t bytes) override {
+    runtime();
+    void* memory = nullptr;
+    const cudaError_t error = cudaMalloc(&memory, static_cast<size_t>(bytes));
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    check(error, "allocate memory");
+    return memory;
+  }
+  // What still reads the block was queued before, and cudaFree waits for it.
+  void free(void* memory) noexcept override { cudaFree(memory); }
+  int64_t alignment() const override { return 256; }
+  std::string free_text() const override {
+    size_t free = 0, total = 0;
+    if (cudaMemGetInfo(&free, &total) != cudaSuccess) return {};
+    return fmt::format(", {} of the device's {} free", free, total);
+  }
+};
+
+void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
+  check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream()), "copy");
+}
+
+}  // namespace
+
+const Status& status() {
+  static const Status found = find_devices();
+  return found;
+}
+
+cudaStream_t stream() { return runtime().stream; }
+cublasLtHandle_t blas() { return runtime().blas; }
+int multiprocessors() { return runtime().multiprocessors; }
+
+MemorySource& memory_source() {
+  static DeviceMemory* const source = new DeviceMemory;
+  return *source;
+}
+
+void copy_to_device(void* to, const void* from, int64_t bytes) {
+  copy(to, from, bytes, cudaMemcpyHostToDevice);
+  // From memory that is not pinned it has been read by now; the wait is for memory that is.
+  synchronize();
+}
+void copy_to_host(void* to, const void* from, int64_t bytes) {
+  copy(to, from, bytes, cudaMemcpyDeviceToHost);
+  synchronize();
+}
+void copy_on_device(void* to, const void* from, int64_t bytes) { copy(to, from, bytes, cudaMemcpyDeviceToDevice); }
+void fill(void* memory, int byte, int64_t bytes) {
+  check(cudaMemsetAsync(memory, byte, static_cast<size_t>(bytes), stream()), "fill memory");
+}
+void synchronize() { check(cudaStreamSynchronize(stream()), "wait for the device"); }
+
+PinnedBuffer::PinnedBuffer(int64_t bytes) : bytes_(bytes) {
+  check(cudaMallocHost(&data_, static_cast<size_t>(bytes)), "allocate pinned memory of the host");
+}
+PinnedBuffer::~PinnedBuffer() { cudaFreeHost(data_); }
+
+Event::Event() { check(cudaEventCreate(&event_), "make an event"); }
+Event::~Event() { cudaEventDestroy(event_); }
+void Event::record() { check(cudaEventRecord(event_, stream()), "record an event"); }
+void Event::wait() const { check(cudaEventSynchronize(event_), "wait for an event"); }
+float Event::ms_since(const Event& earlier) const {
+  float ms = 0;
+  check(cudaEventElapsedTime(&ms, earlier.event_, event_), "read the time of an event");
+  return ms;
+}
+
+}  // namespace heed::cuda
