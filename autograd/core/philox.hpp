@@ -54,11 +54,14 @@ struct RandomStream {
   uint32_t seed = 0;
   uint32_t site = 0;
   uint64_t update = 0;
+  // For kernels on CUDA: where the number of the update stands in the device's memory, instead of `update`. So a
+  // recorded update draws other numbers each time it is replayed.
+  const uint64_t* device_update = nullptr;
 
-  HEED_HOST_DEVICE uint32_t word(uint64_t index) const {
-    return philox4x32(index / 4, update, seed, site).word[index % 4];
+  HEED_HOST_DEVICE PhiloxWords words(uint64_t index_div_4) const {
+    return philox4x32(index_div_4, device_update == nullptr ? update : *device_update, seed, site);
   }
-  HEED_HOST_DEVICE PhiloxWords words(uint64_t index_div_4) const { return philox4x32(index_div_4, update, seed, site); }
+  HEED_HOST_DEVICE uint32_t word(uint64_t index) const { return words(index / 4).word[index % 4]; }
 
   // Uniform in (0, 1), 52 bits out of two words (with 53 the largest would round to 1); index counts pairs of words.
   double uniform(uint64_t index) const {

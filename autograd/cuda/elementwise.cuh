@@ -36,4 +36,22 @@ void elementwise(int64_t n, F f, Y* y, const X*... x) {
                                 : run(elementwise_kernel<1, F, Y, X...>, n);
 }
 
+template <class F>
+struct Added {
+  F f;
+  template <class... X>
+  __device__ float operator()(float y, X... x) const {
+    return y + f(x...);
+  }
+};
+
+// The same into a gradient: written, or added to what is there; nothing where it is not needed.
+template <class Y, class F, class... X>
+void elementwise_into(const GradientSink& sink, F f, const X*... x) {
+  if (!sink) return;
+  Y* y = elements<Y>(sink.ref);
+  sink.add ? elementwise(sink.ref.shape.numel(), Added<F>{f}, y, y, x...)
+           : elementwise(sink.ref.shape.numel(), f, y, x...);
+}
+
 }  // namespace heed::cuda

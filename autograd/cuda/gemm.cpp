@@ -1,0 +1,179 @@
+#include "autograd/cuda/gemm.hpp"
+
+#include <cublasLt.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "autograd/core/cuda_backend.hpp"
+#include "autograd/cuda/error.hpp"
+#include "autograd/cuda/runtime.hpp"
+
+namespace heed::cuda {
+namespace {
+
+constexpr int64_t kWorkspaceBytes = 32 << 20;  // what NVIDIA advises for Hopper
+
+std::atomic<bool> tf32 = false;
+
+cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+// Owns one of cuBLASLt's descriptions.
+template <class Handle, cublasStatus_t (*destroy)(Handle)>
+class Description {
+ public:
+  Description() = default;
+  ~Description() {
+    if (handle_ != nullptr) destroy(handle_);
+  }
+  Description(Description&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Description& operator=(Description&&) = delete;
+  Handle* out() { return &handle_; }
+  Handle get() const { return handle_; }
+
+ private:
+  Handle handle_ = nullptr;
+};
+using Operation = Description<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Layout = Description<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Preference = Description<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+template <class T>
+void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  check(cublasLtMatmulDescSetAttribute(operation.get(), attribute, &value, sizeof(value)), "describe a product");
+}
+template <class T>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)), "state a preference");
+}
+
+// The largest power of two up to 256 that an address is a multiple of.
+uint32_t alignment_of(const void* address) {
+  const auto bits = reinterpret_cast<uintptr_t>(address) | 256;
+  return static_cast<uint32_t>(bits & (~bits + 1));
+}
+
+// What an algorithm is chosen for. cuBLASLt counts by columns: a row-major matrix is its own transpose there, so that
+// C^T = op(B)^T op(A)^T is computed, with B as the first matrix.
+struct Kind {
+  int64_t m, n, k;
+  DType in, out;
+  bool transpose_a, transpose_b, add, bias, tf32;
+  uint32_t align_a, align_b, align_c;
+  auto operator<=>(const Kind&) const = default;
+};
+
+Layout layout(DType dtype, int64_t rows, int64_t columns) {  // of a row-major matrix
+  Layout made;
+  check(cublasLtMatrixLayoutCreate(made.out(), type_of(dtype), static_cast<uint64_t>(columns),
+                                   static_cast<uint64_t>(rows), columns),
+        "describe a matrix");
+  return made;
+}
+
+struct Plan {
+  Operation operation;
+  Layout a, b, c;
+  cublasLtMatmulAlgo_t algorithm{};
+
+  explicit Plan(const Kind& kind)
+      : a(kind.transpose_a ? layout(kind.in, kind.k, kind.m) : layout(kind.in, kind.m, kind.k)),
+        b(kind.transpose_b ? layout(kind.in, kind.n, kind.k) : layout(kind.in, kind.k, kind.n)),
+        c(layout(kind.out, kind.m, kind.n)) {
+    const cublasComputeType_t compute = kind.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check(cublasLtMatmulDescCreate(operation.out(), compute, CUDA_R_32F), "describe a product");
+    set(operation, CUBLASLT_MATMUL_DESC_TRANSA, kind.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(operation, CUBLASLT_MATMUL_DESC_TRANSB, kind.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (kind.bias) {
+      set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+      set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(kind.out));
+    }
+    choose_algorithm(kind);
+  }
+
+ private:
+  void choose_algorithm(const Kind& kind) {
+    Preference preference;
+    check(cublasLtMatmulPreferenceCreate(preference.out()), "state a preference");
+    set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kWorkspaceBytes));
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kind.align_b);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kind.align_a);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kind.align_c);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kind.align_c);
+    cublasLtMatmulHeuristicResult_t result{};
+    int found = 0;
+    check(cublasLtMatmulAlgoGetHeuristic(blas(), operation.get(), b.get(), a.get(), c.get(), c.get(), preference.get(),
+                                         1, &result, &found),
+          "choose an algorithm");
+    require<DeviceError>(found == 1, "cuBLASLt knows no way to multiply ({}, {}) by ({}, {}) in {}", kind.m, kind.k,
+                         kind.k, kind.n, kind.in);
+    algorithm = result.algo;
+  }
+};
+
+// Plans are kept for good: a model has some ten kinds of products.
+const Plan& plan_for(const Kind& kind) {
+  static std::mutex mutex;
+  static auto* const plans = new std::map<Kind, Plan>;
+  const std::lock_guard lock(mutex);
+  const auto found = plans->find(kind);
+  return found != plans->end() ? found->second : plans->try_emplace(kind, kind).first->second;
+}
+
+void check_matrices(const Gemm& p) {
+  const bool types = (p.a.dtype == DType::f32 || p.a.dtype == DType::bf16) && p.b.dtype == p.a.dtype &&
+                     (p.c.dtype == p.a.dtype || p.c.dtype == DType::f32);
+  require<DTypeError>(types, "no product on cuda of {} and {} into {}: f32 and bf16 are", p.a.dtype, p.b.dtype,
+                      p.c.dtype);
+  for (const ConstTensorRef& matrix : {p.a, p.b, ConstTensorRef(p.c), p.bias}) {
+    require<DeviceError>(!matrix || matrix.device == Device::cuda,
+                         "a tensor on {} is multiplied on cuda: copy it with to(Device::cuda)", name(matrix.device));
+  }
+}
+
+}  // namespace
+
+void set_tf32(bool on) { tf32 = on; }
+
+void gemm(Context& context, const Gemm& p) {
+  check_matrices(p);
+  if (p.m == 0 || p.n == 0) return;
+  if (p.k == 0) {
+    require<ShapeError>(!p.bias, "a product of no columns with a bias is not for cuda");
+    if (!p.add) fill(p.c.data, 0, p.m * p.n * size_bytes(p.c.dtype));
+    return;
+  }
+  const Kind kind{.m = p.m,
+                  .n = p.n,
+                  .k = p.k,
+                  .in = p.a.dtype,
+                  .out = p.c.dtype,
+                  .transpose_a = p.transpose_a,
+                  .transpose_b = p.transpose_b,
+                  .add = p.add,
+                  .bias = static_cast<bool>(p.bias),
+                  .tf32 = tf32 && p.a.dtype == DType::f32,
+                  .align_a = alignment_of(p.a.data),
+                  .align_b = alignment_of(p.b.data),
+                  .align_c = alignment_of(p.c.data)};
+  const Plan& plan = plan_for(kind);
+  std::optional<Scratch<Bf16>> rounded;
+  const void* bias = p.bias.data;
+  if (p.bias && p.c.dtype == DType::bf16) {
+    rounded.emplace(context, p.n);
+    round_to_bf16(context, rounded->data(), static_cast<const float*>(p.bias.data), p.n);
+    bias = rounded->data();
+  }
+  if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  const float one = 1, beta = p.add ? 1 : 0;
+  const Scratch<char> workspace(context, kWorkspaceBytes);
+  check(cublasLtMatmul(blas(), plan.operation.get(), &one, p.b.data, plan.b.get(), p.a.data, plan.a.get(), &beta,
+                       p.c.data, plan.c.get(), p.c.data, plan.c.get(), &plan.algorithm, workspace.data(),
+                       static_cast<size_t>(kWorkspaceBytes), stream()),
+        "multiply");
+}
+
+}  // namespace heed::cuda
