@@ -28,8 +28,9 @@ void check_lengths(const char* op, const AttentionOptions& options, const Attent
   require<ShapeError>(lengths.shape() == Shape{problem.batch},
                       "{}: lengths have shape {}, for {} sequences it must be ({})", op, lengths.shape(), problem.batch,
                       problem.batch);
+  const std::vector<double> values = lengths.values();
   for (int64_t b = 0; b < problem.batch; ++b) {
-    const int32_t length = lengths.data<int32_t>()[b];
+    const auto length = static_cast<int64_t>(values[static_cast<size_t>(b)]);
     require<ValueError>(length >= 0 && length <= problem.keys, "{}: lengths[{}] is {}, it must be 0 to {}", op, b,
                         length, problem.keys);
   }

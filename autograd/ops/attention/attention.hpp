@@ -31,7 +31,7 @@ struct AttentionOptions {
   int64_t num_kv_heads = 0;  // 0: as num_heads; must divide it
   bool causal = true;
   double scale = 0;     // 0: 1 / sqrt(D)
-  Tensor lengths = {};  // i32 (B), or none: all keys are valid
+  Tensor lengths = {};  // i32 (B), or none: all keys are valid. They are checked on the host: on CUDA it waits for them
   PaddingSide side = PaddingSide::right;
   double dropout = 0;
   RandomStream random = {};

@@ -23,12 +23,12 @@ struct Setting {
 constexpr int64_t kFirstRow = 3;
 const RandomStream kRandom{.seed = 11, .site = random_site(RandomDomain::dropout, 2, 1), .update = 9};
 
-AttentionOptions options(const Setting& s) {
+AttentionOptions options(const Setting& s, Device device) {
   return {.num_heads = s.heads,
           .num_kv_heads = s.kv_heads,
           .causal = s.causal,
           .scale = s.scale,
-          .lengths = s.lengths.empty() ? Tensor() : from_tokens({s.batch}, s.lengths),
+          .lengths = s.lengths.empty() ? Tensor() : from_tokens({s.batch}, s.lengths, device),
           .side = s.side,
           .dropout = s.dropout,
           .random = kRandom,
@@ -114,7 +114,7 @@ OpSample sample(const Setting& s) {
           .inputs = {normal("q", {s.batch, s.queries, s.heads * s.head_size}),
                      normal("k", {s.batch, s.keys, s.kv_heads * s.head_size}),
                      normal("v", {s.batch, s.keys, s.kv_heads * s.head_size})},
-          .run = [s](const Tensors& in) { return attention(in[0], in[1], in[2], options(s)); },
+          .run = [s](const Tensors& in) { return attention(in[0], in[1], in[2], options(s, in[0].device())); },
           .reference = plain([s](const auto& in) { return reference(s, in); }),
           .check_gradients_by_differences = s.differences,
           .backward_reads_result = true,
@@ -126,7 +126,7 @@ OpSample sample(const Setting& s) {
 OpSample packed_sample(const Setting& s) {
   OpSample result = sample(s);
   result.inputs = {normal("qkv", {s.batch, s.keys, (s.heads + 2 * s.kv_heads) * s.head_size})};
-  result.run = [s](const Tensors& in) { return attention_packed(in[0], options(s)); };
+  result.run = [s](const Tensors& in) { return attention_packed(in[0], options(s, in[0].device())); };
   return result;
 }
 

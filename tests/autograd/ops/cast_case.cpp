@@ -13,6 +13,7 @@ OpSample sample(const Shape& shape, DType dtype) {
           .reference = plain([](const auto& in) { return in[0].values; }),
           // Rounding to f32 makes steps of the function.
           .check_gradients_by_differences = dtype == DType::f64,
+          .needs_f64 = dtype == DType::f64,
           .bytes = 12.0 * static_cast<double>(shape.numel())};
 }
 
