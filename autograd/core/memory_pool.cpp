@@ -10,8 +10,8 @@
 namespace heed {
 namespace {
 
-constexpr int64_t kSmallest = 1024;     // below this, multiples of the alignment are the classes
-constexpr int64_t kSmall = 2 << 20;     // blocks up to this size are cut out of pieces
+constexpr int64_t kSmallest = 1024;  // below this, multiples of the alignment are the classes
+constexpr int64_t kSmall = 2 << 20;  // blocks up to this size are cut out of pieces
 constexpr int64_t kPiece = 8 * kSmall;
 
 }  // namespace

@@ -20,7 +20,7 @@ class MemorySource {
   virtual ~MemorySource() = default;
   virtual void* allocate(int64_t bytes) = 0;  // nullptr where there is no more
   virtual void free(void* memory) noexcept = 0;
-  virtual int64_t alignment() const = 0;   // of blocks that are cut out of larger pieces; a power of two
+  virtual int64_t alignment() const = 0;      // of blocks that are cut out of larger pieces; a power of two
   virtual std::string free_text() const = 0;  // ", 3 MB are free" for the error text, or nothing
 };
 

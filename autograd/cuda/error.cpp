@@ -29,8 +29,8 @@ void check(cudaError_t error, const char* what) {
     return;
   }
   cudaGetLastError();  // a failed call is not to be found again by the next one
-  throw DeviceError(fmt::format("CUDA: {}: {} ({}){}", what, cudaGetErrorString(error), cudaGetErrorName(error),
-                                advice(error)));
+  throw DeviceError(
+      fmt::format("CUDA: {}: {} ({}){}", what, cudaGetErrorString(error), cudaGetErrorName(error), advice(error)));
 }
 
 void check(cublasStatus_t status, const char* what) {

@@ -32,9 +32,9 @@ template <class... Parameters>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, std::type_identity_t<Parameters>... arguments) {
   constexpr int64_t kWithoutAsking = 48 * 1024;
   if (shape.shared_bytes > kWithoutAsking) {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shape.shared_bytes)),
-          "ask for shared memory");
+    check(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes)),
+        "ask for shared memory");
   }
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;

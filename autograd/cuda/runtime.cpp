@@ -20,8 +20,8 @@ Status find_devices() {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
     cudaGetLastError();
-    found.problem = fmt::format("no CUDA device found ({})",
-                                error == cudaSuccess ? "there are none" : cudaGetErrorString(error));
+    found.problem =
+        fmt::format("no CUDA device found ({})", error == cudaSuccess ? "there are none" : cudaGetErrorString(error));
     return found;
   }
   for (int device = 0; device < count; ++device) {

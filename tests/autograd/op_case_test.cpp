@@ -32,8 +32,8 @@ TEST_P(EveryOp, GradientMatchesDifferences) {
 }
 
 TEST_P(EveryOp, MatchesThePlainReferenceInF64) {
-  const Result op = run(sample(), Place{DType::f64});
-  const Result plain = run_reference<double>(sample(), draw_all(sample(), {DType::f64}));
+  const OpResult op = run(sample(), Place{DType::f64});
+  const OpResult plain = run_reference<double>(sample(), draw_all(sample(), {DType::f64}));
   EXPECT_LE(distance(op.y, plain.y), kF64 * std::max(1.0, largest(plain.y)));
   ASSERT_EQ(op.gradients.size(), plain.gradients.size());
   for (size_t i = 0; i < op.gradients.size(); ++i) {
@@ -50,7 +50,7 @@ TEST_P(EveryOp, SameBitsAgainAndForAnyThreadsInputsUnchanged) {
   const int threads = cpu::max_threads();
   for (const DType dtype : {DType::f32, DType::bf16}) {
     expect_inputs_unchanged_and_same_bits(sample(), {dtype});
-    const Result first = run(sample(), Place{dtype});
+    const OpResult first = run(sample(), Place{dtype});
     for (const int count : {1, 2, 3}) {
       cpu::set_max_threads(count);
       expect_equal(first, run(sample(), Place{dtype}));

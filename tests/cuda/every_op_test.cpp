@@ -38,7 +38,7 @@ TEST_P(EveryOpOnCuda, NanAndInfShow) {
 // Both backends draw the same words: what one drops, the other drops.
 TEST_P(EveryOpOnCuda, ZerosWhereTheCpuHasThem) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const Result cpu = run(sample(), Place{dtype}), cuda = run(sample(), Place{dtype, Device::cuda});
+    const OpResult cpu = run(sample(), Place{dtype}), cuda = run(sample(), Place{dtype, Device::cuda});
     for (size_t i = 0; i < cpu.y.size(); ++i) EXPECT_EQ(cpu.y[i] == 0, cuda.y[i] == 0) << "y[" << i << "]";
   }
 }

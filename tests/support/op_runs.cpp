@@ -87,8 +87,8 @@ void expect_spread(const OpSample& sample, const Place& place, size_t input, dou
     tensors[input].set_requires_grad(true);
     return tensors;
   };
-  const Result op = run(sample, poisoned());
-  const Result plain = run_reference<double>(sample, poisoned());
+  const OpResult op = run(sample, poisoned());
+  const OpResult plain = run_reference<double>(sample, poisoned());
   expect_kept(op.y, plain.y, poison, "y");
   for (size_t i = 0; i < op.gradients.size(); ++i) {
     expect_kept(op.gradients[i], plain.gradients[i], poison, "gradient " + std::to_string(i));
@@ -125,21 +125,21 @@ Tensors draw_all(const OpSample& sample, const Place& place, bool wants_gradient
   return tensors;
 }
 
-Result run(const OpSample& sample, const Tensors& inputs) {
+OpResult run(const OpSample& sample, const Tensors& inputs) {
   const Tensor y = sample.run(inputs);
-  Result result{.y = y.values(), .dy = from_values(y.shape(), y.dtype(), cotangent(y.numel()), y.device())};
+  OpResult result{.y = y.values(), .dy = from_values(y.shape(), y.dtype(), cotangent(y.numel()), y.device())};
   if (y.requires_grad()) backward(y, result.dy);
   result.gradients = gradients_of(inputs);
   return result;
 }
 
-Result run(const OpSample& sample, const Place& place) { return run(sample, draw_all(sample, place)); }
+OpResult run(const OpSample& sample, const Place& place) { return run(sample, draw_all(sample, place)); }
 
 template <class T>
-Result run_reference(const OpSample& sample, const Tensors& tensors, const Tensor& dy) {
+OpResult run_reference(const OpSample& sample, const Tensors& tensors, const Tensor& dy) {
   std::vector<Var<T>> leaves;
   const std::vector<Var<T>> y = gradient_reference<T>(sample)(reference_inputs<Var<T>>(sample, tensors, &leaves));
-  Result result;
+  OpResult result;
   for (const Var<T>& v : y) result.y.push_back(static_cast<double>(v.value()));
   const Values w = dy ? dy.values() : cotangent(static_cast<int64_t>(y.size()));
   const std::vector<T> flat = Var<T>::gradients(y, std::vector<T>(w.begin(), w.end()), leaves);
@@ -152,8 +152,8 @@ Result run_reference(const OpSample& sample, const Tensors& tensors, const Tenso
   }
   return result;
 }
-template Result run_reference<float>(const OpSample&, const Tensors&, const Tensor&);
-template Result run_reference<double>(const OpSample&, const Tensors&, const Tensor&);
+template OpResult run_reference<float>(const OpSample&, const Tensors&, const Tensor&);
+template OpResult run_reference<double>(const OpSample&, const Tensors&, const Tensor&);
 
 double largest(const Values& values) {
   double most = 0;
@@ -171,16 +171,16 @@ double distance(const Values& a, const Values& b) {
   return most;
 }
 
-void expect_equal(const Result& a, const Result& b) {
+void expect_equal(const OpResult& a, const OpResult& b) {
   EXPECT_EQ(0, std::memcmp(a.y.data(), b.y.data(), a.y.size() * sizeof(double)));
   ASSERT_EQ(a.gradients.size(), b.gradients.size());
   for (size_t i = 0; i < a.gradients.size(); ++i) EXPECT_EQ(a.gradients[i], b.gradients[i]) << "gradient " << i;
 }
 
 void expect_f32_as_exact_as_plain(const OpSample& sample, Device device) {
-  const Result exact = run(sample, Place{DType::f64});
-  const Result op = run(sample, Place{DType::f32, device});
-  const Result plain = run_reference<float>(sample, draw_all(sample, {DType::f32}));
+  const OpResult exact = run(sample, Place{DType::f64});
+  const OpResult op = run(sample, Place{DType::f32, device});
+  const OpResult plain = run_reference<float>(sample, draw_all(sample, {DType::f32}));
   const auto bound = [](const Values& plain_values, const Values& exact_values) {
     return kF32Slack * distance(plain_values, exact_values) +
            kF32Roundings * kF32Epsilon * std::max(largest(exact_values), 1e-3);
@@ -196,8 +196,8 @@ void expect_f32_as_exact_as_plain(const OpSample& sample, Device device) {
 // Inside an operation all is f32; what it gives is rounded once.
 void expect_bf16_rounds_once(const OpSample& sample, Device device) {
   const Tensors inputs = draw_all(sample, {DType::bf16, device});
-  const Result op = run(sample, inputs);
-  const Result plain = run_reference<double>(sample, inputs, op.dy);
+  const OpResult op = run(sample, inputs);
+  const OpResult plain = run_reference<double>(sample, inputs, op.dy);
   expect_rounded(op.y, plain.y, kBf16Floor, "y");
   const double floor = sample.backward_reads_result ? kBf16ResultFloor : kBf16Floor;
   ASSERT_EQ(op.gradients.size(), plain.gradients.size());
@@ -222,16 +222,16 @@ void expect_inputs_unchanged_and_same_bits(const OpSample& sample, const Place& 
   const Tensors inputs = draw_all(sample, place);
   std::vector<Values> before;
   for (const Tensor& input : inputs) before.push_back(input.values());
-  const Result first = run(sample, inputs);
+  const OpResult first = run(sample, inputs);
   for (size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(before[i], inputs[i].values()) << "input " << i << " changed";
   expect_equal(first, run(sample, place));
 }
 
 void expect_two_passes_add_up(const OpSample& sample, Device device) {
-  const Result once = run(sample, Place{DType::f32, device});
+  const OpResult once = run(sample, Place{DType::f32, device});
   const Tensors inputs = draw_all(sample, {DType::f32, device});
   run(sample, inputs);
-  const Result twice = run(sample, inputs);
+  const OpResult twice = run(sample, inputs);
   for (size_t i = 0; i < once.gradients.size(); ++i) {
     Values doubled = once.gradients[i];
     for (double& v : doubled) v *= 2;
@@ -241,13 +241,13 @@ void expect_two_passes_add_up(const OpSample& sample, Device device) {
 }
 
 void expect_one_gradient_alone_is_the_same(const OpSample& sample, Device device) {
-  const Result all = run(sample, Place{DType::f32, device});
+  const OpResult all = run(sample, Place{DType::f32, device});
   size_t order = 0;
   for (size_t i = 0; i < sample.inputs.size(); ++i) {
     if (!sample.inputs[i].wants_gradient()) continue;
     const Tensors inputs = draw_all(sample, {DType::f32, device}, false);
     inputs[i].set_requires_grad(true);
-    const Result alone = run(sample, inputs);
+    const OpResult alone = run(sample, inputs);
     ASSERT_EQ(alone.gradients.size(), 1u);
     EXPECT_LE(distance(alone.gradients[0], all.gradients[order]),
               kF32Roundings * kF32Epsilon * std::max(largest(all.gradients[order]), 1e-3));

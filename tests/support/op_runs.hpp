@@ -18,7 +18,7 @@ std::vector<Item> all_items();
 std::string item_name(const testing::TestParamInfo<Item>& info);
 
 // Output and gradients of one forward and backward.
-struct Result {
+struct OpResult {
   Values y = {};
   Tensor dy = {};                      // the cotangent, in the dtype of y
   std::vector<Values> gradients = {};  // of the inputs that want one, in order
@@ -31,16 +31,16 @@ struct Place {
 };
 
 Tensors draw_all(const OpSample& sample, const Place& place, bool wants_gradients = true);
-Result run(const OpSample& sample, const Tensors& inputs);
-Result run(const OpSample& sample, const Place& place);
+OpResult run(const OpSample& sample, const Tensors& inputs);
+OpResult run(const OpSample& sample, const Place& place);
 // The plain formula in f32 or f64, and its gradient by the scalar tape. dy: another cotangent than the usual one.
 template <class T>
-Result run_reference(const OpSample& sample, const Tensors& tensors, const Tensor& dy = {});
+OpResult run_reference(const OpSample& sample, const Tensors& tensors, const Tensor& dy = {});
 
 double largest(const Values& values);
 double distance(const Values& a, const Values& b);
 
-void expect_equal(const Result& a, const Result& b);
+void expect_equal(const OpResult& a, const OpResult& b);
 // Each property of an operation, on a device.
 void expect_f32_as_exact_as_plain(const OpSample& sample, Device device);
 void expect_bf16_rounds_once(const OpSample& sample, Device device);
