@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,5 +33,42 @@ void copy_to_host(void* to, const void* from, int64_t bytes);
 void copy_on_device(void* to, const void* from, int64_t bytes);
 void fill(void* memory, int byte, int64_t bytes);
 void synchronize();
+
+// Memory of the host that the device copies from and to by itself, while the host goes on.
+class PinnedBuffer {
+ public:
+  explicit PinnedBuffer(int64_t bytes);
+  ~PinnedBuffer();
+  PinnedBuffer(const PinnedBuffer&) = delete;
+  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
+  void* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+  // Between this buffer from `offset` on and memory of the device, in the order of the stream; the host does not wait.
+  void copy_to_device(void* to, int64_t offset, int64_t bytes) const;
+  void copy_from_device(int64_t offset, const void* from, int64_t bytes);
+
+ private:
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// Work that is recorded once and then given to the device as a whole.
+class Graph {
+ public:
+  Graph() = default;
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  // Records what `work` gives to the device, which does none of it yet. Memory that it allocates is kept for replays;
+  // tensors that outlive it must have been allocated before. Nothing in it may wait for the device. Throws DeviceError,
+  // and what work throws; nothing is recorded then.
+  void record(const std::function<void()>& work);
+  bool recorded() const { return executable_ != nullptr; }
+  void replay() const;
+
+ private:
+  std::unique_ptr<MemoryReservation> memory_;
+  void* executable_ = nullptr;
+};
 
 }  // namespace heed::cuda

@@ -23,4 +23,12 @@ void copy_on_device(void*, const void*, int64_t) { refuse(); }
 void fill(void*, int, int64_t) { refuse(); }
 void synchronize() { refuse(); }
 
+PinnedBuffer::PinnedBuffer(int64_t) { refuse(); }
+PinnedBuffer::~PinnedBuffer() = default;
+void PinnedBuffer::copy_to_device(void*, int64_t, int64_t) const { refuse(); }
+void PinnedBuffer::copy_from_device(int64_t, const void*, int64_t) { refuse(); }
+Graph::~Graph() = default;
+void Graph::record(const std::function<void()>&) { refuse(); }
+void Graph::replay() const { refuse(); }
+
 }  // namespace heed::cuda

@@ -112,19 +112,4 @@ void fill(void* memory, int byte, int64_t bytes) {
 }
 void synchronize() { check(cudaStreamSynchronize(stream()), "wait for the device"); }
 
-PinnedBuffer::PinnedBuffer(int64_t bytes) : bytes_(bytes) {
-  check(cudaMallocHost(&data_, static_cast<size_t>(bytes)), "allocate pinned memory of the host");
-}
-PinnedBuffer::~PinnedBuffer() { cudaFreeHost(data_); }
-
-Event::Event() { check(cudaEventCreate(&event_), "make an event"); }
-Event::~Event() { cudaEventDestroy(event_); }
-void Event::record() { check(cudaEventRecord(event_, stream()), "record an event"); }
-void Event::wait() const { check(cudaEventSynchronize(event_), "wait for an event"); }
-float Event::ms_since(const Event& earlier) const {
-  float ms = 0;
-  check(cudaEventElapsedTime(&ms, earlier.event_, event_), "read the time of an event");
-  return ms;
-}
-
 }  // namespace heed::cuda

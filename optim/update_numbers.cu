@@ -1,0 +1,30 @@
+// One thread each: they pass a few numbers on, so that the host need not.
+#include "optim/update_numbers.hpp"
+
+#include "autograd/cuda/element.cuh"
+#include "autograd/cuda/launch.cuh"
+
+namespace heed::cuda {
+namespace {
+
+__global__ void add_loss_kernel(optim::UpdateNumbers* numbers, const float* loss) { numbers->loss += *loss; }
+
+__global__ void close_gradients_kernel(optim::UpdateNumbers* numbers, const double* sums, int64_t spans) {
+  double total = 0;
+  for (int64_t span = 0; span < spans; ++span) total += sums[span];
+  const double norm = sqrt(total), factor = numbers->clip_norm / (norm + 1e-6);
+  numbers->grad_norm = norm;
+  numbers->gradient_scale = numbers->clip_norm == 0 || factor > 1 ? 1 : factor;
+  numbers->is_finite = isfinite(norm) && isfinite(numbers->loss) ? 1 : 0;
+}
+
+}  // namespace
+
+void add_loss(Context&, const optim::AddLoss& p) {
+  launch(add_loss_kernel, {1, 1}, p.numbers, elements<float>(p.loss));
+}
+void close_gradients(Context&, const optim::CloseGradients& p) {
+  launch(close_gradients_kernel, {1, 1}, p.numbers, elements<double>(p.sums), p.sums.shape.numel());
+}
+
+}  // namespace heed::cuda
