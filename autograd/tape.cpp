@@ -25,6 +25,7 @@ void tell(Work::Kind kind, const char* name, const Tensor& result, const std::ve
 }  // namespace
 
 void set_work_observer(WorkObserver* observer) { work_observer = observer; }
+bool has_work_observer() { return work_observer != nullptr; }
 void work_done(const char* name) {
   if (work_observer != nullptr) work_observer->done({.name = name});
 }

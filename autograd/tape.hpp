@@ -105,6 +105,7 @@ class WorkObserver {
   virtual void done(const Work& work) = 0;
 };
 void set_work_observer(WorkObserver* observer);  // of this thread
+bool has_work_observer();
 // For work that is no operation, such as an optimizer's.
 void work_done(const char* name);
 

@@ -12,9 +12,10 @@ enum class DropoutPlace : uint32_t { embedding = 0, attention = 1, attention_res
 
 struct ForwardContext {
   bool training = false;
-  uint32_t seed = 0;      // train.seed
-  uint64_t update = 0;    // number of the update
-  int64_t first_row = 0;  // row of the global batch that this batch starts with
+  uint32_t seed = 0;                        // train.seed
+  uint64_t update = 0;                      // number of the update
+  const uint64_t* device_update = nullptr;  // on CUDA: where it stands in the device's memory, instead
+  int64_t first_row = 0;                    // row of the global batch that this batch starts with
   // The tokens stand behind those of the cache, and their keys and values go into it. None: they are the whole
   // sequence.
   KvCache* cache = nullptr;
@@ -24,7 +25,8 @@ struct ForwardContext {
   RandomStream random(int64_t layer, DropoutPlace place) const {
     return {.seed = seed,
             .site = random_site(RandomDomain::dropout, static_cast<uint32_t>(layer), static_cast<uint32_t>(place)),
-            .update = update};
+            .update = update,
+            .device_update = device_update};
   }
 };
 

@@ -34,14 +34,14 @@ Tensor sinusoidal_positions(int64_t seq_len, int64_t width, DType dtype) {
   return from_values({seq_len, width}, dtype, values);
 }
 
-Gpt::Gpt(const GptConfig& config, DType dtype) : config_(config), store_(dtype) {
+Gpt::Gpt(const GptConfig& config, DType dtype, Device device) : config_(config), store_(dtype, device) {
   check(config);
   const Init init{.std = config.init_std};
   token_embedding_ = store_.declare("token_embedding.weight", {config.vocab_size, config.d_model}, init);
   if (config.position == Position::learned) {
     position_embedding_ = store_.declare("position_embedding.weight", {config.seq_len, config.d_model}, init);
   } else if (config.position == Position::sinusoidal) {
-    sinusoids_ = sinusoidal_positions(config.seq_len, config.d_model, dtype);
+    sinusoids_ = sinusoidal_positions(config.seq_len, config.d_model, dtype).to(device);
   }
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
     blocks_.emplace_back(store_, fmt::format("blocks.{}", layer), config, layer);
@@ -102,6 +102,11 @@ Tensor Gpt::head(const Tensor& x) const {
 
 Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context, double denominator) const {
   return cross_entropy(logits(tokens, context), targets, {.denominator = denominator});
+}
+
+Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,
+                 const double* device_denominator) const {
+  return cross_entropy(logits(tokens, context), targets, {.device_denominator = device_denominator});
 }
 
 int64_t Gpt::gemm_weights() const {

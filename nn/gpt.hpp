@@ -15,7 +15,7 @@ namespace heed::nn {
 class Gpt {
  public:
   // Throws ConfigError where the sizes do not fit together.
-  Gpt(const GptConfig& config, DType dtype);
+  Gpt(const GptConfig& config, DType dtype, Device device = Device::cpu);
 
   Tensor logits(const Tensor& tokens, const ForwardContext& context) const;
   // For generation: tokens i32 (1, T), T >= 1, follow those that the cache holds, which are then T more. Gives the
@@ -25,6 +25,9 @@ class Gpt {
   // Mean cross-entropy over the targets that are not -1, or their sum divided by `denominator` where that is above 0:
   // the number of targets of the whole update, of which this batch is a part.
   Tensor loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context, double denominator = 0) const;
+  // The same with a denominator that stands in the memory of a CUDA device.
+  Tensor loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,
+              const double* device_denominator) const;
 
   // Blocks keep only their input and run again in backward.
   void set_recompute(bool on) { recompute_ = on; }

@@ -17,14 +17,18 @@ uint32_t site_of(const std::string& name) {
   return random_site(RandomDomain::init) | (hash & 0x0FFFFFFFu);
 }
 
+// On the host, so that the values are the same on every device.
 template <class T>
 void draw(const ParameterStore::Entry& entry, uint32_t seed) {
-  T* values = entry.values.data<T>();
+  const bool is_here = entry.values.device() == Device::cpu;
+  const Tensor drawn = is_here ? entry.values : empty(entry.shape, entry.values.dtype());
+  T* values = drawn.data<T>();
   const RandomStream stream{.seed = seed, .site = site_of(entry.name), .update = 0};
   for (int64_t i = 0; i < entry.shape.numel(); ++i) {
     values[i] = static_cast<T>(entry.init.std == 0 ? entry.init.constant
                                                    : entry.init.std * stream.normal(static_cast<uint64_t>(i)));
   }
+  if (!is_here) copy_elements_to(entry.values.ref(), drawn);
 }
 
 }  // namespace
@@ -58,10 +62,10 @@ void ParameterStore::build(uint32_t seed) {
   for (size_t g = 0; g < groups_.size(); ++g) {
     groups_[g].decay = g == 0;
     const DType exact = compute_dtype(dtype_);
-    groups_[g].weights = zeros({elements[g]}, exact, Device::cpu, MemoryCategory::parameters);
-    groups_[g].gradients = zeros({elements[g]}, exact, Device::cpu, MemoryCategory::gradients);
+    groups_[g].weights = zeros({elements[g]}, exact, device_, MemoryCategory::parameters);
+    groups_[g].gradients = zeros({elements[g]}, exact, device_, MemoryCategory::gradients);
     if (g == 0 && dtype_ != exact) {
-      groups_[g].copies = zeros({elements[g]}, dtype_, Device::cpu, MemoryCategory::parameters);
+      groups_[g].copies = zeros({elements[g]}, dtype_, device_, MemoryCategory::parameters);
     }
   }
   for (Entry& entry : entries_) {

@@ -58,7 +58,7 @@ class ParameterStore {
 
   // f32, f64 or bf16. With bf16 weights and gradients are f32, and parameters of two and more dimensions are used by
   // way of bf16 copies.
-  explicit ParameterStore(DType dtype) : dtype_(dtype) {}
+  explicit ParameterStore(DType dtype, Device device = Device::cpu) : dtype_(dtype), device_(device) {}
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
 
@@ -71,6 +71,7 @@ class ParameterStore {
   void update_copies() const;
 
   DType dtype() const { return dtype_; }
+  Device device() const { return device_; }
   const std::vector<Entry>& entries() const { return entries_; }
   const Entry& entry(const std::string& name) const;  // throws GraphError
   const std::vector<ParameterGroup>& groups() const { return groups_; }
@@ -79,6 +80,7 @@ class ParameterStore {
 
  private:
   DType dtype_;
+  Device device_;
   std::vector<Entry> entries_;
   std::vector<ParameterGroup> groups_;
 };

@@ -27,15 +27,14 @@ AdamW::AdamW(std::vector<ParameterSpan> spans, const AdamWOptions& options)
   }
 }
 
-void AdamW::update(size_t span, double learning_rate, double gradient_scale) {
+void AdamW::update(size_t span, const StepNumbers& numbers) {
   const ParameterSpan& p = spans()[span];
   HEED_DISPATCH(p.weights.device(), adamw_step,
                 {.weights = p.weights.ref(),
                  .m = m_[span].ref(),
                  .v = v_[span].ref(),
                  .gradients = p.gradients,
-                 .learning_rate = learning_rate,
-                 .gradient_scale = gradient_scale,
+                 .numbers = numbers,
                  .beta1 = options_.beta1,
                  .beta2 = options_.beta2,
                  .eps = options_.eps,

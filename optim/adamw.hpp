@@ -26,7 +26,7 @@ class AdamW final : public Optimizer {
   AdamW(std::vector<ParameterSpan> spans, const AdamWOptions& options);
 
  private:
-  void update(size_t span, double learning_rate, double gradient_scale) override;
+  void update(size_t span, const StepNumbers& numbers) override;
 
   AdamWOptions options_;
   std::vector<Tensor> m_, v_;  // by span
@@ -35,10 +35,10 @@ class AdamW final : public Optimizer {
 struct AdamWStep {
   TensorRef weights = {}, m = {}, v = {};
   ConstTensorRef gradients = {};
-  double learning_rate = 0, gradient_scale = 1;
+  StepNumbers numbers = {};
   double beta1 = 0, beta2 = 0, eps = 0;
   double weight_decay = 0;  // 0 for a span that is not decayed
-  int64_t t = 1;
+  int64_t t = 1;            // that of the numbers on the device, where they are there
 };
 
 }  // namespace heed::optim

@@ -25,12 +25,12 @@ void adamw_typed(const optim::AdamWStep& p, int64_t begin, int64_t end) {
   const hn::ScalableTag<T> d;
   const auto set = [&](double value) HWY_ATTR { return hn::Set(d, static_cast<T>(value)); };
   const auto t = static_cast<double>(p.t);
-  const auto scale = set(p.gradient_scale), eps = set(p.eps);
+  const auto scale = set(p.numbers.gradient_scale), eps = set(p.eps);
   const auto rate1 = set(1 - p.beta1), rate2 = set(1 - p.beta2);
-  const auto rate = set(p.learning_rate / (1 - std::pow(p.beta1, t)));
+  const auto rate = set(p.numbers.learning_rate / (1 - std::pow(p.beta1, t)));
   const auto root_scale = set(1 / std::sqrt(1 - std::pow(p.beta2, t)));
   // lr * weight_decay and not 1 - lr * weight_decay, of which f32 keeps too few digits.
-  const auto decay = set(p.learning_rate * p.weight_decay);
+  const auto decay = set(p.numbers.learning_rate * p.weight_decay);
   const T* gradients = p.gradients.as<T>() + begin;
   T* weights = p.weights.as<T>() + begin;
   T* m = p.m.as<T>() + begin;

@@ -6,16 +6,22 @@
 
 namespace heed::optim {
 
-double global_norm(const std::vector<ParameterSpan>& spans) {
-  double total = 0;
-  for (const ParameterSpan& span : spans) {
-    const Tensor& values = span.gradients;
+Tensor squares_of_gradients(const std::vector<ParameterSpan>& spans) {
+  const auto count = static_cast<int64_t>(spans.size());
+  const Device device = spans.empty() ? Device::cpu : spans[0].gradients.device();
+  const Tensor sums = empty({count}, DType::f64, device, MemoryCategory::workspace);
+  for (int64_t span = 0; span < count; ++span) {
+    const Tensor& values = spans[static_cast<size_t>(span)].gradients;
     require<DTypeError>(is_compute_dtype(values.dtype()), "global_norm: gradients are {}, they must be f32 or f64",
                         values.dtype());
-    const Tensor sum = empty({}, DType::f64, values.device(), MemoryCategory::workspace);
-    HEED_DISPATCH(values.device(), sum_of_squares, {.sum = sum.ref(), .values = values});
-    total += sum.item();
+    HEED_DISPATCH(device, sum_of_squares, {.sum = sums.slice(span, {}).ref(), .values = values});
   }
+  return sums;
+}
+
+double global_norm(const std::vector<ParameterSpan>& spans) {
+  double total = 0;
+  for (const double sum : squares_of_gradients(spans).values()) total += sum;
   return std::sqrt(total);
 }
 

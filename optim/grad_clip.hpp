@@ -11,6 +11,9 @@ namespace heed::optim {
 // Throws DTypeError for other dtypes than f32 and f64.
 double global_norm(const std::vector<ParameterSpan>& spans);
 
+// The sum of g^2 of each span, f64 (spans), on the device of the gradients: what global_norm() reads.
+Tensor squares_of_gradients(const std::vector<ParameterSpan>& spans);
+
 // What gradients are multiplied by so that their norm is at most clip_norm: min(1, clip_norm / (norm + 1e-6)), as
 // PyTorch's clip_grad_norm_ has it; 1 for a clip_norm of 0 (off). With a norm that is not finite there is no sound
 // factor, and Optimizer::step() refuses the NaN or 0 that comes of it.

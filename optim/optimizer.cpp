@@ -53,8 +53,19 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
   require_not_negative("optim.learning_rate", learning_rate);
   require<ValueError>(std::isfinite(gradient_scale) && gradient_scale > 0,
                       "optimizer: the gradient scale is {}, it must be finite and above 0", gradient_scale);
+  update_all({.learning_rate = learning_rate, .gradient_scale = gradient_scale});
+}
+
+void Optimizer::step(const UpdateNumbers* numbers) {
+  require<DeviceError>(spans_[0].weights.device() == Device::cuda,
+                       "optimizer: the numbers of the update are on cuda, the weights on {}",
+                       name(spans_[0].weights.device()));
+  update_all({.on_device = numbers});
+}
+
+void Optimizer::update_all(const StepNumbers& numbers) {
   ++steps_;
-  for (size_t span = 0; span < spans_.size(); ++span) update(span, learning_rate, gradient_scale);
+  for (size_t span = 0; span < spans_.size(); ++span) update(span, numbers);
 }
 
 void Optimizer::restore_steps(int64_t steps) {

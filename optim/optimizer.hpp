@@ -10,12 +10,19 @@
 #include <vector>
 
 #include "autograd/tensor.hpp"
+#include "optim/update_numbers.hpp"
 
 namespace heed::optim {
 
 struct ParameterSpan {
   Tensor weights, gradients;  // (N) each; one dtype for all spans, f32 or f64
   bool decay = false;         // whether weight decay applies
+};
+
+// What a step multiplies by, or where that stands on the device.
+struct StepNumbers {
+  double learning_rate = 0, gradient_scale = 1;
+  const UpdateNumbers* on_device = nullptr;
 };
 
 class Optimizer {
@@ -28,6 +35,9 @@ class Optimizer {
   // grad_clip.hpp) needs no pass of its own. Throws ValueError unless learning_rate is finite and not negative and
   // gradient_scale finite and above 0; nothing has changed then.
   void step(double learning_rate, double gradient_scale);
+  // The same on CUDA with numbers that stand in the device's memory when it comes to it: learning_rate, gradient_scale
+  // and optimizer_step, which is steps() after the call. Nothing changes where is_finite is 0.
+  void step(const UpdateNumbers* numbers);
 
   // Updates made so far, one count for all spans.
   int64_t steps() const { return steps_; }
@@ -47,8 +57,9 @@ class Optimizer {
   Tensor add_state(const std::string& name, size_t span);
 
  private:
+  void update_all(const StepNumbers& numbers);
   // One span of the update that steps() counts already.
-  virtual void update(size_t span, double learning_rate, double gradient_scale) = 0;
+  virtual void update(size_t span, const StepNumbers& numbers) = 0;
 
   std::vector<ParameterSpan> spans_;
   std::vector<std::pair<std::string, Tensor>> state_;

@@ -8,13 +8,12 @@ Sgd::Sgd(std::vector<ParameterSpan> spans, const SgdOptions& options) : Optimize
   require_not_negative("optim.weight_decay", options.weight_decay);
 }
 
-void Sgd::update(size_t span, double learning_rate, double gradient_scale) {
+void Sgd::update(size_t span, const StepNumbers& numbers) {
   const ParameterSpan& p = spans()[span];
   HEED_DISPATCH(p.weights.device(), sgd_step,
                 {.weights = p.weights.ref(),
                  .gradients = p.gradients,
-                 .learning_rate = learning_rate,
-                 .gradient_scale = gradient_scale,
+                 .numbers = numbers,
                  .weight_decay = p.decay ? options_.weight_decay : 0.0});
 }
 

@@ -19,7 +19,7 @@ class Sgd final : public Optimizer {
   Sgd(std::vector<ParameterSpan> spans, const SgdOptions& options);
 
  private:
-  void update(size_t span, double learning_rate, double gradient_scale) override;
+  void update(size_t span, const StepNumbers& numbers) override;
 
   SgdOptions options_;
 };
@@ -27,7 +27,7 @@ class Sgd final : public Optimizer {
 struct SgdStep {
   TensorRef weights = {};
   ConstTensorRef gradients = {};
-  double learning_rate = 0, gradient_scale = 1;
+  StepNumbers numbers = {};
   double weight_decay = 0;  // 0 for a span that is not decayed
 };
 

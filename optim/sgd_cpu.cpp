@@ -14,9 +14,9 @@ namespace heed::cpu::HWY_NAMESPACE {
 template <class T>
 void sgd_typed(const optim::SgdStep& p, int64_t begin, int64_t end) {
   const hn::ScalableTag<T> d;
-  const auto rate = hn::Set(d, static_cast<T>(p.learning_rate * p.gradient_scale));
+  const auto rate = hn::Set(d, static_cast<T>(p.numbers.learning_rate * p.numbers.gradient_scale));
   // lr * weight_decay and not 1 - lr * weight_decay, of which f32 keeps too few digits.
-  const auto decay = hn::Set(d, static_cast<T>(p.learning_rate * p.weight_decay));
+  const auto decay = hn::Set(d, static_cast<T>(p.numbers.learning_rate * p.weight_decay));
   const T* gradients = p.gradients.as<T>() + begin;
   T* weights = p.weights.as<T>() + begin;
   for_each_vector(d, end - begin, [&](int64_t, auto load, auto store) HWY_ATTR {

@@ -67,7 +67,7 @@ UpdateBench measure(Trainer& trainer, const BenchUpdateOptions& options) {
   const nn::GptConfig& m = config.model;
   UpdateBench bench;
   bench.seconds = time_updates(trainer, options);
-  bench.memory = memory_report(Device::cpu);
+  bench.memory = memory_report(trainer.device());
   bench.resident_bytes = peak_resident_bytes();
   bench.tokens = config.train.batch_size * m.seq_len;
   bench.rows = profile_updates(trainer);

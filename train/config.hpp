@@ -22,7 +22,7 @@ namespace heed::train {
 enum class DataSource { ngram, skip, text, tokens };
 enum class OptimizerKind { adamw, sgd };
 enum class ScheduleKind { cosine, linear, constant };
-enum class DeviceChoice { automatic, cpu };
+enum class DeviceChoice { automatic, cpu, cuda };
 
 struct DataConfig {
   DataSource source = DataSource::ngram;
@@ -64,6 +64,7 @@ struct TrainConfig {
   int64_t micro_batch_size = 0;  // 0: all rows
   uint32_t seed = 1;
   DeviceChoice device = DeviceChoice::automatic;
+  bool cuda_graph = true;
   DType precision = DType::f32;  // or bf16, f64
   bool recompute = false;
   bool detect_anomaly = false;

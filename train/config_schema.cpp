@@ -197,8 +197,14 @@ void add_train_keys(std::vector<KeySpec>& keys) {
   train.add("seed", &TrainConfig::seed, seed_number(), "of the dropout masks");
   train
       .add("device", &TrainConfig::device,
-           choice<DeviceChoice>({{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}}),
-           "where the model runs")
+           choice<DeviceChoice>(
+               {{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}}),
+           "where the model runs; auto: a CUDA device where there is one")
+      .changeable();
+  train
+      .add("cuda_graph", &TrainConfig::cuda_graph, boolean(),
+           "on CUDA: record an update once and replay it, instead of giving each operation to the device")
+      .only_with("train.device", {"auto", "cuda"})
       .changeable();
   train.add("precision", &TrainConfig::precision,
             choice<DType>({{"f32", DType::f32}, {"bf16", DType::bf16}, {"f64", DType::f64}}),

@@ -56,7 +56,9 @@ Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data
                                                     batch.targets.begin(), batch.targets.end(), data::kIgnoreTarget));
     if (counted == 0) continue;
     // A denominator of 1 gives the sum.
-    loss_sum += model.loss(from_tokens(shape, batch.inputs), from_tokens(shape, batch.targets), {}, 1.0).item();
+    const Device device = model.parameters().device();
+    loss_sum +=
+        model.loss(from_tokens(shape, batch.inputs, device), from_tokens(shape, batch.targets, device), {}, 1.0).item();
     result.targets += static_cast<int64_t>(counted);
     result.target_bytes += bytes_of(source, batch.targets);
     if (source_sum) {

@@ -39,7 +39,9 @@ std::vector<double> next_logits(const nn::Gpt& model, const std::vector<int32_t>
   if (cache.length() == cache.capacity()) cache.clear();
   const int64_t window = std::min<int64_t>(static_cast<int64_t>(tokens.size()), cache.capacity());
   const int64_t fresh = window - cache.length();
-  return model.next_logits(from_tokens({1, fresh}, {tokens.end() - fresh, tokens.end()}), cache).values();
+  return model
+      .next_logits(from_tokens({1, fresh}, {tokens.end() - fresh, tokens.end()}, model.parameters().device()), cache)
+      .values();
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "autograd/core/check.hpp"
+#include "autograd/core/cuda_backend.hpp"
 #include "autograd/cpu/build_info.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "train/bench.hpp"
@@ -18,6 +19,7 @@
 #include "train/eval_command.hpp"
 #include "train/generate.hpp"
 #include "train/gradcheck_command.hpp"
+#include "train/memory_table.hpp"
 #include "train/output.hpp"
 #include "train/run.hpp"
 
@@ -38,6 +40,20 @@ struct Arguments {
   train::BenchUpdateOptions bench;
 };
 
+void print_cuda() {
+  const cuda::Status& status = cuda::status();
+  if (status.architectures.empty()) {
+    train::print("CUDA          off: {}\n", status.problem);
+    return;
+  }
+  train::print("CUDA          code for {}\n", status.architectures);
+  for (const cuda::DeviceInfo& device : status.devices) {
+    train::print("device        {} ({}, {})\n", device.name, device.architecture,
+                 train::human_bytes(device.memory_bytes));
+  }
+  if (!status.problem.empty()) train::print("device        none: {}\n", status.problem);
+}
+
 void print_info() {
   train::print("heed          {}\n", kVersion);
 #if defined(__clang__)
@@ -47,7 +63,8 @@ void print_info() {
 #endif
   train::print("CPU           {} threads by {}, vectors {}, matrix products by {}\n", cpu::max_threads(),
                cpu::thread_library(), cpu::instruction_set(), cpu::gemm_library());
-  train::print("CUDA          not in this version\nMPI, NCCL     not in this version\n");
+  print_cuda();
+  train::print("MPI, NCCL     not in this version\n");
 }
 
 int exit_code(const std::exception& error) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/core/cuda_backend.hpp"
 #include "autograd/cpu/gemm.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "train/memory_table.hpp"
@@ -12,6 +13,10 @@
 
 namespace heed::train {
 namespace {
+
+std::string device_text(Device device) {
+  return device == Device::cpu ? fmt::format("{} threads", cpu::max_threads()) : cuda::status().devices.at(0).name;
+}
 
 std::string short_count(double value) {
   if (value >= 1e6) return fmt::format("{:.2f}M", value / 1e6);
@@ -65,10 +70,14 @@ void Reporter::start(const std::string& run_dir) {
   const nn::ParameterGroup &decayed = store.groups()[0], &rest = store.groups()[1];
   show(fmt::format("parameters    {}: {} in {} tensors with weight decay (embeddings too), {} in {} without\n",
                    store.parameters(), decayed.parameters, decayed.tensors, rest.parameters, rest.tensors));
-  show(fmt::format("update        {} sequences in micro-batches of {}, {} targets; {} updates, {} threads, {}\n",
+  show(fmt::format("update        {} sequences in micro-batches of {}, {} targets; {} updates, {}, {}\n",
                    c.train.batch_size, c.train.rows_per_micro_batch(), c.train.batch_size * m.seq_len, c.train.steps,
-                   cpu::max_threads(), name(c.train.precision)));
-  if (c.train.precision == DType::bf16 && !cpu::has_bf16_products()) {
+                   device_text(trainer_.device()), name(c.train.precision)));
+  if (c.train.device == DeviceChoice::automatic && !cuda::status().architectures.empty() &&
+      trainer_.device() == Device::cpu) {
+    show(fmt::format("notice        on the CPU: {}\n", cuda::status().problem));
+  }
+  if (trainer_.device() == Device::cpu && c.train.precision == DType::bf16 && !cpu::has_bf16_products()) {
     show("notice        this processor has no bf16 instructions: products run in f32, slower than f32 itself\n");
   }
   if (!entropies_.empty()) {

@@ -79,7 +79,7 @@ class Run {
     state_.tokens += update.targets;
     if (!measured_) {
       if (update.step == 1) reporter_.check_first_loss(update.loss);
-      reporter_.line(measured_memory(memory_report(Device::cpu)));
+      reporter_.line(measured_memory(memory_report(trainer_.device())));
       measured_ = true;
     }
     state_.train_loss = update.loss;
@@ -135,7 +135,7 @@ class Run {
     if (!entropies.empty()) s.entropy = entropies.back().nats;
     s.tokens_per_s = rate();
     s.seconds = wall_seconds_before_ + seconds_since(begin_);
-    s.peak_memory_bytes = memory_report(Device::cpu).total.peak_bytes;
+    s.peak_memory_bytes = memory_report(trainer_.device()).total.peak_bytes;
     return s;
   }
 

@@ -1,8 +1,8 @@
 #include "train/snapshot.hpp"
 
 #include <algorithm>
-#include <cstring>
 
+#include "autograd/core/cuda_backend.hpp"
 #include "train/checkpoint_folder.hpp"
 #include "train/config_schema.hpp"
 
@@ -26,13 +26,15 @@ void for_each_moment(const optim::Optimizer& optimizer, const nn::ParameterStore
   }
 }
 
-void copy_into(const Tensor& to, const Tensor& from) {
-  std::memcpy(to.ref().data, from.ref().data, static_cast<size_t>(to.numel() * size_bytes(to.dtype())));
+// A model is used where it can be, whatever device it was trained on.
+Device device_here(const Config& config) {
+  const bool on_cpu = config.train.device == DeviceChoice::cpu || config.train.precision == DType::f64;
+  return on_cpu || !cuda::status().problem.empty() ? Device::cpu : Device::cuda;
 }
 
 void load_parameters(const nn::ParameterStore& store, const CheckpointContent& content) {
   for (const Entry& entry : store.entries()) {
-    copy_into(entry.values, content.tensor(parameter_name(entry), entry.values.dtype(), entry.shape));
+    copy_elements_to(entry.values.ref(), content.tensor(parameter_name(entry), entry.values.dtype(), entry.shape));
   }
   store.update_copies();
 }
@@ -77,9 +79,11 @@ std::string serialized_tokenizer(const data::Source& source) {
 CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
   CheckpointContent content;
   const nn::ParameterStore& store = trainer.model().parameters();
-  for (const Entry& entry : store.entries()) content.tensors.emplace(parameter_name(entry), entry.values);
-  for_each_moment(trainer.optimizer(), store,
-                  [&](const std::string& name, const Tensor& part) { content.tensors.emplace(name, part); });
+  for (const Entry& entry : store.entries())
+    content.tensors.emplace(parameter_name(entry), entry.values.to(Device::cpu));
+  for_each_moment(trainer.optimizer(), store, [&](const std::string& name, const Tensor& part) {
+    content.tensors.emplace(name, part.to(Device::cpu));
+  });
   content.integers[kStepName] = trainer.step();
   content.integers["optimizer_steps"] = trainer.optimizer().steps();
   content.integers["tokens"] = state.tokens;
@@ -112,7 +116,7 @@ RunState restore(Trainer& trainer, const CheckpointContent& content) {
   });
   load_parameters(store, content);
   for_each_moment(trainer.optimizer(), store, [&](const std::string& name, const Tensor& part) {
-    copy_into(part, content.tensor(name, part.dtype(), part.shape()));
+    copy_elements_to(part.ref(), content.tensor(name, part.dtype(), part.shape()));
   });
   trainer.resume_at(content.integer(kStepName), content.integer("optimizer_steps"));
   RunState state{.tokens = content.integer("tokens"), .seconds = content.real("seconds")};
@@ -135,7 +139,7 @@ LoadedModel load_model(const CheckpointContent& content, const std::vector<std::
   }
   nn::GptConfig model = loaded.config.model;
   if (loaded.tokenizer != nullptr) model.vocab_size = loaded.tokenizer->vocab_size();
-  loaded.model = std::make_unique<nn::Gpt>(model, loaded.config.train.precision);
+  loaded.model = std::make_unique<nn::Gpt>(model, loaded.config.train.precision, device_here(loaded.config));
   load_parameters(loaded.model->parameters(), content);
   return loaded;
 }

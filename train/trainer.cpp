@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/core/cuda_backend.hpp"
 #include "autograd/tape.hpp"
 #include "data/ngram_source.hpp"
 #include "data/skip_source.hpp"
@@ -78,6 +79,23 @@ std::unique_ptr<data::Source> make_source(const Config& config) {
   throw ConfigError("data.source has no such value");
 }
 
+Device choose_device(const Config& config) {
+  const bool is_f64 = config.train.precision == DType::f64;
+  switch (config.train.device) {
+    case DeviceChoice::cpu:
+      return Device::cpu;
+    case DeviceChoice::automatic:
+      return is_f64 || !cuda::status().problem.empty() ? Device::cpu : Device::cuda;
+    case DeviceChoice::cuda:
+      break;
+  }
+  require<ConfigError>(!is_f64,
+                       "train.precision = \"f64\" is for the CPU: set it to \"f32\", or train.device = \"cpu\"");
+  require<DeviceError>(cuda::status().problem.empty(), "train.device = \"cuda\": {}; set it to \"cpu\" or \"auto\"",
+                       cuda::status().problem);
+  return Device::cuda;
+}
+
 optim::ScheduleOptions schedule_options(const Config& config) {
   using Kind = optim::ScheduleOptions::Kind;
   constexpr Kind kKinds[] = {Kind::cosine, Kind::linear, Kind::constant};
@@ -91,26 +109,44 @@ optim::ScheduleOptions schedule_options(const Config& config) {
 Trainer::Trainer(const Config& config) : config_(config), source_(make_source(config)) {
   config_.model.vocab_size = source_->vocab_size();
   loader_ = std::make_unique<data::BatchLoader>(*source_, config_.model.seq_len, config_.train.batch_size);
-  model_ = std::make_unique<nn::Gpt>(config_.model, config_.train.precision);
+  model_ = std::make_unique<nn::Gpt>(config_.model, config_.train.precision, choose_device(config_));
   model_->set_recompute(config_.train.recompute);
   spans_ = spans_of(model_->parameters());
   optimizer_ = make_optimizer(config_.optim, spans_);
+  if (device() == Device::cuda) {
+    device_update_ = std::make_unique<DeviceUpdate>(
+        *model_, spans_, *optimizer_,
+        DeviceUpdateOptions{.rows = config_.train.rows_per_micro_batch(),
+                            .seed = config_.train.seed,
+                            .use_graph = config_.train.cuda_graph && !config_.train.detect_anomaly});
+  }
 }
 
 void Trainer::resume_at(int64_t step, int64_t optimizer_steps) {
   step_ = step;
+  next_batches_.clear();
   optimizer_->restore_steps(optimizer_steps);
+}
+
+std::vector<data::Batch> Trainer::draw_batches(int64_t step) const {
+  const int64_t rows = config_.train.rows_per_micro_batch();
+  std::vector<data::Batch> batches;
+  for (int64_t first = 0; first < config_.train.batch_size; first += rows) {
+    batches.push_back(loader_->train_batch(static_cast<uint64_t>(step), first, rows));
+  }
+  return batches;
+}
+
+void Trainer::count_targets(const std::vector<data::Batch>& batches) {
+  targets_ = 0;
+  for (const data::Batch& batch : batches) targets_ += counted_targets(batch);
+  require<DataError>(targets_ > 0, "update {}: the batch has no targets", step_ + 1);
 }
 
 double Trainer::accumulate_gradients() {
   const int64_t rows = config_.train.rows_per_micro_batch();
-  std::vector<data::Batch> batches;
-  targets_ = 0;
-  for (int64_t first = 0; first < config_.train.batch_size; first += rows) {
-    batches.push_back(loader_->train_batch(static_cast<uint64_t>(step_), first, rows));
-    targets_ += counted_targets(batches.back());
-  }
-  require<DataError>(targets_ > 0, "update {}: the batch has no targets", step_ + 1);
+  const std::vector<data::Batch> batches = draw_batches(step_);
+  count_targets(batches);
   work_done("batch");
   model_->parameters().zero_gradients();
   work_done("zero gradients");
@@ -121,8 +157,9 @@ double Trainer::accumulate_gradients() {
                                      .seed = config_.train.seed,
                                      .update = static_cast<uint64_t>(step_),
                                      .first_row = static_cast<int64_t>(i) * rows};
-    const Tensor loss = model_->loss(from_tokens(shape, batches[i].inputs), from_tokens(shape, batches[i].targets),
-                                     context, static_cast<double>(targets_));
+    const Tensor loss =
+        model_->loss(from_tokens(shape, batches[i].inputs, device()), from_tokens(shape, batches[i].targets, device()),
+                     context, static_cast<double>(targets_));
     backward(loss);
     loss_sum += loss.item();
   }
@@ -131,6 +168,10 @@ double Trainer::accumulate_gradients() {
 
 Update Trainer::update() {
   const AnomalyGuard anomaly(config_.train.detect_anomaly);
+  return device() == Device::cuda ? update_on_cuda() : update_here();
+}
+
+Update Trainer::update_here() {
   const double loss = accumulate_gradients();
   const double norm = optim::global_norm(spans_);
   work_done("gradient norm");
@@ -141,6 +182,30 @@ Update Trainer::update() {
   work_done("optimizer");
   ++step_;
   return {.step = step_, .targets = targets_, .loss = loss, .learning_rate = learning_rate, .grad_norm = norm};
+}
+
+// The next batch is drawn while the device is at work, and then the result is waited for: what that leaves unused is
+// the time from the end of one update to the start of the next, some ten microseconds.
+Update Trainer::update_on_cuda() {
+  const std::vector<data::Batch> batches = next_batches_.empty() ? draw_batches(step_) : std::move(next_batches_);
+  next_batches_.clear();
+  count_targets(batches);
+  const double learning_rate = optim::learning_rate(schedule_options(config_), step_);
+  device_update_->start({.learning_rate = learning_rate,
+                         .clip_norm = config_.optim.clip_norm,
+                         .targets = static_cast<double>(targets_),
+                         .optimizer_step = optimizer_->steps() + 1,
+                         .update = static_cast<uint64_t>(step_)},
+                        batches);
+  next_batches_ = draw_batches(step_ + 1);
+  const optim::UpdateNumbers done = device_update_->finish();
+  if (done.is_finite == 0) report_divergence(done.loss, done.grad_norm);
+  ++step_;
+  return {.step = step_,
+          .targets = targets_,
+          .loss = done.loss,
+          .learning_rate = learning_rate,
+          .grad_norm = done.grad_norm};
 }
 
 void Trainer::report_divergence(double loss, double grad_norm) {

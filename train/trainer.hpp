@@ -12,6 +12,7 @@
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "train/config.hpp"
+#include "train/device_update.hpp"
 #include "train/evaluator.hpp"
 
 namespace heed::train {
@@ -40,11 +41,17 @@ class Trainer {
   void resume_at(int64_t step, int64_t optimizer_steps);
   const Config& config() const { return config_; }
   const nn::Gpt& model() const { return *model_; }
+  Device device() const { return model_->parameters().device(); }
   const data::Source& source() const { return *source_; }
   const optim::Optimizer& optimizer() const { return *optimizer_; }
 
  private:
+  // The micro-batches of update step + 1.
+  std::vector<data::Batch> draw_batches(int64_t step) const;
+  void count_targets(const std::vector<data::Batch>& batches);
   double accumulate_gradients();
+  Update update_here();
+  Update update_on_cuda();
   [[noreturn]] void report_divergence(double loss, double grad_norm);
 
   Config config_;
@@ -53,11 +60,16 @@ class Trainer {
   std::unique_ptr<nn::Gpt> model_;
   std::vector<optim::ParameterSpan> spans_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<DeviceUpdate> device_update_;  // on CUDA
+  std::vector<data::Batch> next_batches_;        // drawn while the device is at work
   int64_t step_ = 0;
   int64_t targets_ = 0;  // of the current update
 };
 
 std::unique_ptr<data::Source> make_source(const Config& config);
+// The device that a config's train.device stands for on this machine. Throws DeviceError where it is cuda and there is
+// none that can be used, ConfigError for f64 on cuda.
+Device choose_device(const Config& config);
 optim::ScheduleOptions schedule_options(const Config& config);
 
 }  // namespace heed::train

@@ -20,6 +20,8 @@ struct CrossEntropyOptions {
   // 0: the number of targets that are not ignored (with none of them the loss is 0). Else what to divide by: that of
   // the whole update, where the targets here are a part of it.
   double denominator = 0;
+  // On CUDA: where that number stands in the device's memory when the kernel runs, instead.
+  const double* device_denominator = nullptr;
   // The vocabulary, where logits has more columns than that (padding, which is not even read). 0: all columns.
   int64_t vocab = 0;
 };

@@ -32,9 +32,8 @@ void linear_backward(Context& context, const LinearBackward& p) {
                    .transpose_a = true,
                    .add = p.dweight.add});
   }
-  visit_elements("linear", p.dy.dtype, [&](auto zero) {
-    column_sum(context, p.dbias, elements<decltype(zero)>(p.dy), rows, outputs);
-  });
+  visit_elements("linear", p.dy.dtype,
+                 [&](auto zero) { column_sum(context, p.dbias, elements<decltype(zero)>(p.dy), rows, outputs); });
 }
 
 }  // namespace heed::cuda

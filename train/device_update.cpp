@@ -1,0 +1,88 @@
+#include "train/device_update.hpp"
+
+#include <cstring>
+
+#include "autograd/tape.hpp"
+#include "optim/grad_clip.hpp"
+
+namespace heed::train {
+namespace {
+
+constexpr int64_t kNumbersBytes = sizeof(optim::UpdateNumbers);
+
+}  // namespace
+
+DeviceUpdate::DeviceUpdate(const nn::Gpt& model, const std::vector<optim::ParameterSpan>& spans,
+                           optim::Optimizer& optimizer, const DeviceUpdateOptions& options)
+    : model_(model), spans_(spans), optimizer_(optimizer), options_(options) {}
+
+// The pinned memory may be written: finish() has seen the last update's copies done.
+void DeviceUpdate::stage(const optim::UpdateNumbers& numbers, const std::vector<data::Batch>& batches) {
+  const Shape shape{batches.at(0).rows, batches[0].seq_len};
+  if (!pinned_) {
+    batch_shape_ = shape;
+    micro_batches_ = static_cast<int64_t>(batches.size());
+    tokens_ = empty({2 * micro_batches_ * shape.numel()}, DType::i32, Device::cuda, MemoryCategory::workspace);
+    numbers_ = empty({kNumbersBytes / size_bytes(DType::f64)}, DType::f64, Device::cuda, MemoryCategory::workspace);
+    pinned_.emplace(kNumbersBytes + tokens_.numel() * size_bytes(DType::i32));
+  }
+  char* to = static_cast<char*>(pinned_->data());
+  const auto put = [&](const void* from, size_t bytes) {
+    std::memcpy(to, from, bytes);
+    to += bytes;
+  };
+  put(&numbers, kNumbersBytes);
+  for (const data::Batch& batch : batches) {
+    require<ShapeError>(Shape({batch.rows, batch.seq_len}) == batch_shape_, "a batch of ({}, {}) among those of {}",
+                        batch.rows, batch.seq_len, batch_shape_);
+    put(batch.inputs.data(), batch.inputs.size() * sizeof(int32_t));
+    put(batch.targets.data(), batch.targets.size() * sizeof(int32_t));
+  }
+}
+
+void DeviceUpdate::start(const optim::UpdateNumbers& numbers, const std::vector<data::Batch>& batches) {
+  stage(numbers, batches);
+  // Observers and anomaly mode look at each operation, which a graph does not show.
+  const bool by_graph = options_.use_graph && started_ > 0 && !detect_anomaly() && !has_work_observer();
+  if (by_graph && !graph_.recorded()) graph_.record([&] { run(); });
+  by_graph ? graph_.replay() : run();
+  optimizer_.restore_steps(numbers.optimizer_step);
+  ++started_;
+}
+
+optim::UpdateNumbers DeviceUpdate::finish() {
+  synchronize(Device::cuda);
+  optim::UpdateNumbers numbers;
+  std::memcpy(&numbers, pinned_->data(), kNumbersBytes);
+  return numbers;
+}
+
+// Everything between the two copies reads its numbers from the device's memory.
+void DeviceUpdate::run() {
+  pinned_->copy_to_device(numbers_.ref().data, 0, kNumbersBytes);
+  pinned_->copy_to_device(tokens_.ref().data, kNumbersBytes, pinned_->bytes() - kNumbersBytes);
+  work_done("batch");
+  model_.parameters().zero_gradients();
+  work_done("zero gradients");
+  for (int64_t index = 0; index < micro_batches_; ++index) run_micro_batch(index);
+  Context& context = heed::context(Device::cuda);
+  const Tensor sums = optim::squares_of_gradients(spans_);
+  cuda::close_gradients(context, {.numbers = numbers(), .sums = sums});
+  work_done("gradient norm");
+  optimizer_.step(numbers());
+  model_.parameters().update_copies();
+  work_done("optimizer");
+  pinned_->copy_from_device(0, numbers_.ref().data, kNumbersBytes);
+}
+
+void DeviceUpdate::run_micro_batch(int64_t index) {
+  const int64_t tokens = batch_shape_.numel();
+  const nn::ForwardContext context{
+      .training = true, .seed = options_.seed, .device_update = &numbers()->update, .first_row = index * options_.rows};
+  const Tensor loss = model_.loss(tokens_.slice(2 * index * tokens, batch_shape_),
+                                  tokens_.slice((2 * index + 1) * tokens, batch_shape_), context, &numbers()->targets);
+  backward(loss);
+  cuda::add_loss(heed::context(Device::cuda), {.numbers = numbers(), .loss = loss});
+}
+
+}  // namespace heed::train

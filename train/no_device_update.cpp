@@ -1,0 +1,14 @@
+// Stands in for device_update.cpp where heed is built without CUDA: Trainer never comes to it then.
+#include "train/device_update.hpp"
+
+namespace heed::train {
+
+DeviceUpdate::DeviceUpdate(const nn::Gpt& model, const std::vector<optim::ParameterSpan>& spans,
+                           optim::Optimizer& optimizer, const DeviceUpdateOptions&)
+    : model_(model), spans_(spans), optimizer_(optimizer) {
+  throw DeviceError(cuda::status().problem);
+}
+void DeviceUpdate::start(const optim::UpdateNumbers&, const std::vector<data::Batch>&) {}
+optim::UpdateNumbers DeviceUpdate::finish() { return {}; }
+
+}  // namespace heed::train
