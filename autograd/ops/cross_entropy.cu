@@ -172,6 +172,7 @@ struct LossSum {
   int64_t rows, vocab;
   int32_t ignored;
   double denominator;  // 0: the number of targets that count
+  const double* device_denominator;
 };
 
 __global__ void __launch_bounds__(kSumThreads) sum_losses_kernel(LossSum p) {
@@ -185,7 +186,8 @@ __global__ void __launch_bounds__(kSumThreads) sum_losses_kernel(LossSum p) {
   total = block_reduce<kSumThreads>(total, 0.0, Sum{});
   counted = block_reduce<kSumThreads>(counted, 0.0, Sum{});
   if (threadIdx.x != 0) return;
-  const double weight = counted > 0 ? 1 / (p.denominator > 0 ? p.denominator : counted) : 0;
+  const double given = p.device_denominator != nullptr ? *p.device_denominator : p.denominator;
+  const double weight = counted > 0 ? 1 / (given > 0 ? given : counted) : 0;
   *p.weight = weight;
   *p.loss = static_cast<float>(total * weight);
 }
@@ -288,7 +290,8 @@ void cross_entropy_forward(Context& context, const CrossEntropyForward& p) {
           .rows = rows,
           .vocab = p.options.vocab,
           .ignored = p.options.ignore_index,
-          .denominator = p.options.denominator});
+          .denominator = p.options.denominator,
+          .device_denominator = p.options.device_denominator});
 }
 
 void cross_entropy_backward(Context&, const CrossEntropyBackward& p) {
