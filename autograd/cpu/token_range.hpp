@@ -1,16 +1,12 @@
-// Tokens are addresses: they are checked before a kernel follows them.
+// The check of tokens on the CPU.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-
 #include "autograd/core/tensor_ref.hpp"
+#include "autograd/core/token_range.hpp"
 
 namespace heed::cpu {
 
-// Throws ValueError with the first wrong token and its position unless each is in [0, vocabulary) or `ignored`.
-// what: "embedding: token"
-void require_tokens(const char* what, const ConstTensorRef& tokens, int64_t vocabulary,
-                    std::optional<int32_t> ignored = {});
+// Throws ValueError with the first wrong token and its position unless each is in the range.
+void require_tokens(const ConstTensorRef& tokens, const TokenRange& range);
 
 }  // namespace heed::cpu

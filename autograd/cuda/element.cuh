@@ -68,13 +68,21 @@ template <int N>
 struct Floats {
   float value[N];
 };
+// Apart, so that one vector can be on its way while another one is worked on.
 template <int N, class T>
-__device__ __forceinline__ Floats<N> load(const T* address) {
-  const auto vector = *reinterpret_cast<const Vector<T, N>*>(address);
+__device__ __forceinline__ Vector<T, N> fetch(const T* address) {
+  return *reinterpret_cast<const Vector<T, N>*>(address);
+}
+template <class T, int N>
+__device__ __forceinline__ Floats<N> to_floats(const Vector<T, N>& vector) {
   Floats<N> result;
 #pragma unroll
   for (int i = 0; i < N; ++i) result.value[i] = to_float(vector.element[i]);
   return result;
+}
+template <int N, class T>
+__device__ __forceinline__ Floats<N> load(const T* address) {
+  return to_floats(fetch<N>(address));
 }
 template <int N, class T>
 __device__ __forceinline__ void store(T* address, const Floats<N>& floats) {

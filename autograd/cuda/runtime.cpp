@@ -6,6 +6,7 @@
 #include "autograd/core/check.hpp"
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/cuda/error.hpp"
+#include "autograd/cuda/fault.hpp"
 
 namespace heed::cuda {
 namespace {
@@ -110,6 +111,10 @@ void copy_on_device(void* to, const void* from, int64_t bytes) { copy(to, from, 
 void fill(void* memory, int byte, int64_t bytes) {
   check(cudaMemsetAsync(memory, byte, static_cast<size_t>(bytes), stream()), "fill memory");
 }
-void synchronize() { check(cudaStreamSynchronize(stream()), "wait for the device"); }
+void synchronize() {
+  queue_fault();
+  check(cudaStreamSynchronize(stream()), "wait for the device");
+  throw_if_fault();
+}
 
 }  // namespace heed::cuda

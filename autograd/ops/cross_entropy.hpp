@@ -9,6 +9,7 @@
 #pragma once
 
 #include "autograd/core/context.hpp"
+#include "autograd/core/token_range.hpp"
 #include "autograd/tensor.hpp"
 
 namespace heed {
@@ -33,6 +34,13 @@ struct CrossEntropyForward {
   TensorRef weight = {};                 // scalar f64: 1 / denominator, 0 where nothing counts
   ConstTensorRef logits = {}, targets = {};
   CrossEntropyOptions options = {};
+
+  TokenRange token_range() const {
+    return {.what = "cross_entropy: target",
+            .shape = targets.shape,
+            .vocabulary = options.vocab,
+            .ignored = options.ignore_index};
+  }
 };
 struct CrossEntropyBackward {
   GradientSink dlogits = {};

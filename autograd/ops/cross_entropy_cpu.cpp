@@ -94,7 +94,7 @@ int64_t grain(const ConstTensorRef& logits) { return ceil_divide(kElementwiseGra
 }  // namespace
 
 void cross_entropy_forward(Context& context, const CrossEntropyForward& p) {
-  require_tokens("cross_entropy: target", p.targets, p.options.vocab, p.options.ignore_index);
+  require_tokens(p.targets, p.token_range());
   const int64_t rows = p.targets.shape.numel();
   const Scratch<double> losses(context, rows);
   parallel_for(rows, grain(p.logits), [&](int64_t begin, int64_t end) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "autograd/core/context.hpp"
+#include "autograd/core/token_range.hpp"
 #include "autograd/tensor.hpp"
 
 namespace heed {
@@ -20,6 +21,10 @@ Tensor add_positions(const Tensor& x, const Tensor& positions);
 struct EmbeddingForward {
   TensorRef y = {};
   ConstTensorRef table = {}, tokens = {};
+
+  TokenRange token_range() const {
+    return {.what = "embedding: token", .shape = tokens.shape, .vocabulary = table.shape[0]};
+  }
 };
 struct EmbeddingBackward {
   GradientSink dtable = {};

@@ -88,7 +88,7 @@ void zero(const TensorRef& tensor) {
 }  // namespace
 
 void embedding_forward(Context&, const EmbeddingForward& p) {
-  require_tokens("embedding: token", p.tokens, p.table.shape[0]);
+  require_tokens(p.tokens, p.token_range());
   const auto row_bytes = static_cast<size_t>(p.table.shape[1] * size_bytes(p.table.dtype));
   const int32_t* tokens = p.tokens.as<int32_t>();
   parallel_for(p.tokens.shape.numel(), grain(p.table.shape[1]), [&](int64_t begin, int64_t end) {

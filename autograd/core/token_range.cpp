@@ -1,0 +1,29 @@
+#include "autograd/core/token_range.hpp"
+
+#include <string>
+
+#include "autograd/core/check.hpp"
+
+namespace heed {
+namespace {
+
+// "(1, 3)" for element `flat` of a tensor of this shape.
+std::string position(const Shape& shape, int64_t flat) {
+  std::string text;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    text = fmt::format("{}{}{}", flat % shape[i], text.empty() ? "" : ", ", text);
+    flat /= shape[i];
+  }
+  return "(" + text + ")";
+}
+
+}  // namespace
+
+void throw_wrong_token(const TokenRange& range, int32_t value, int64_t flat) {
+  throw ValueError(
+      fmt::format("{} {} at position {}, it must be from 0 to {} (a vocabulary of {}){}", range.what, value,
+                  position(range.shape, flat), range.vocabulary - 1, range.vocabulary,
+                  range.ignored == TokenRange::kNothing ? "" : fmt::format(" or {} (ignored)", range.ignored)));
+}
+
+}  // namespace heed

@@ -1,0 +1,317 @@
+// Threads: a warp, or for rows of more than 2048 logits a block of 512, takes a row, 16 bytes of it per thread at a
+// time, however the row lies. One more block adds the losses of the rows.
+//
+// Forward: reads the logits once, 2 or 4 bytes per element. The sum of the exponentials follows the largest logit seen
+// so far: one exponential per element and one per vector, some 6 operations per element beside them; bound by memory.
+// Backward: reads the logits and writes their gradient, which may lie over them: 4 or 8 bytes and one exponential per
+// element, bound by memory.
+// Losses are added in f64, in an order that depends on the number of rows only.
+#include "autograd/ops/cross_entropy.hpp"
+
+#include <cmath>
+
+#include "autograd/cuda/fault.cuh"
+#include "autograd/cuda/launch.cuh"
+#include "autograd/cuda/reduce.cuh"
+
+namespace heed::cuda {
+namespace {
+
+constexpr int64_t kWidestRowOfAWarp = 2048;
+constexpr int kWideThreads = 512, kSumThreads = 1024;
+
+// Threads of a block whose rows are taken by teams.
+template <int Team>
+constexpr int kThreads = Team == kWarp ? 8 * Team : Team;
+template <int Team>
+constexpr int kBlocks = 1536 / kThreads<Team>;  // of a multiprocessor, as many as hide the way to memory
+template <int Team>
+__device__ __forceinline__ int64_t row_of_team() {
+  return static_cast<int64_t>(blockIdx.x) * (kThreads<Team> / Team) + threadIdx.x / Team;
+}
+
+template <int N>
+struct Width {
+  static constexpr int value = N;
+};
+
+// Where in a row vectors of N begin and end; what lies before and behind them is moved one by one.
+template <int N>
+struct Pieces {
+  int64_t head, body, count;
+
+  template <class T>
+  __device__ __forceinline__ Pieces(const T* row, int64_t count_) : count(count_) {
+    const int64_t behind = static_cast<int64_t>(reinterpret_cast<uintptr_t>(row) / sizeof(T)) % N;
+    head = min(behind == 0 ? int64_t{0} : N - behind, count);
+    body = head + (count - head) / N * N;
+  }
+};
+
+// f(x, i) for this thread's part of a row: x are the elements from i on. The next vector is on its way meanwhile.
+template <int Team, int N, class T, class F>
+__device__ __forceinline__ void for_each_piece(const T* row, int64_t count, F f) {
+  const Pieces<N> pieces(row, count);
+  const int lane = static_cast<int>(threadIdx.x) % Team;
+  if (lane < pieces.head) f(load<1>(row + lane), lane);
+  constexpr int64_t kStep = Team * N;
+  int64_t i = pieces.head + static_cast<int64_t>(lane) * N;
+  Vector<T, N> next = {};
+  if (i < pieces.body) next = fetch<N>(row + i);
+  for (; i < pieces.body; i += kStep) {
+    const Floats<N> x = to_floats(next);
+    if (i + kStep < pieces.body) next = fetch<N>(row + i + kStep);
+    f(x, i);
+  }
+  if (pieces.body + lane < count) f(load<1>(row + pieces.body + lane), pieces.body + lane);
+}
+
+template <int Team, int N, class T>
+__device__ __forceinline__ void fill_zeros(T* row, int64_t count) {
+  const Pieces<N> pieces(row, count);
+  const int lane = static_cast<int>(threadIdx.x) % Team;
+  if (lane < pieces.head) store(row + lane, Floats<1>{});
+  for (int64_t i = pieces.head + static_cast<int64_t>(lane) * N; i < pieces.body; i += Team * N) {
+    store(row + i, Floats<N>{});
+  }
+  if (pieces.body + lane < count) store(row + pieces.body + lane, Floats<1>{});
+}
+
+// e^x for x <= 0. bf16 logits have 8 bits of their own, the instruction loses 2 |x| units of f32's last digit.
+template <class T>
+__device__ __forceinline__ float exponential(float x) {
+  if constexpr (sizeof(T) == 2) {
+    return __expf(x);
+  } else {
+    return expf(x);
+  }
+}
+
+// The largest of some logits, and the sum of e^(x - largest). NaN is left out of `largest` but is in `sum`.
+struct Softmax {
+  float largest = -INFINITY, sum = 0;
+};
+// What exponents are taken from: for -Inf alone e^-Inf = 0 and not e^(-Inf + Inf).
+__device__ __forceinline__ float base(float largest) { return largest == -INFINITY ? 0.0f : largest; }
+
+template <class T, int N>
+__device__ __forceinline__ void include(Softmax& softmax, const Floats<N>& x) {
+  float largest = softmax.largest;
+#pragma unroll
+  for (int i = 0; i < N; ++i) largest = fmaxf(largest, x.value[i]);
+  const float from = base(largest);
+  float sum = softmax.sum * exponential<T>(softmax.largest - from);
+#pragma unroll
+  for (int i = 0; i < N; ++i) sum += exponential<T>(x.value[i] - from);
+  softmax = {largest, sum};
+}
+__device__ __forceinline__ Softmax merge(Softmax a, Softmax b) {
+  const float largest = fmaxf(a.largest, b.largest), from = base(largest);
+  return {largest, a.sum * expf(a.largest - from) + b.sum * expf(b.largest - from)};
+}
+
+// That of a team's row, in its first thread.
+template <int Team>
+__device__ __forceinline__ Softmax merge_over_team(Softmax mine) {
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    mine =
+        merge(mine, {__shfl_down_sync(kFullWarp, mine.largest, offset), __shfl_down_sync(kFullWarp, mine.sum, offset)});
+  }
+  if constexpr (Team > kWarp) {
+    __shared__ Softmax partial[Team / kWarp];
+    if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = mine;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int warp = 1; warp < Team / kWarp; ++warp) mine = merge(mine, partial[warp]);
+    }
+  }
+  return mine;
+}
+
+template <class T>
+struct LossRows {
+  double* losses;
+  float *row_max, *row_sum;
+  const T* logits;
+  const int32_t* targets;
+  int64_t rows, columns;
+  int32_t ignored;
+  TokenCheck check;
+};
+
+template <int Team, int N, class T>
+__global__ void __launch_bounds__(kThreads<Team>, kBlocks<Team>) row_losses_kernel(LossRows<T> p) {
+  const int64_t row = row_of_team<Team>();
+  if (row >= p.rows) return;
+  const int32_t target = p.targets[row];
+  const bool first = threadIdx.x % Team == 0;
+  if (target == p.ignored || target < 0 || target >= p.check.range.vocabulary) {
+    if (first) {
+      p.losses[row] = 0;
+      if (target != p.ignored) allows(p.check, target, row);
+    }
+    return;
+  }
+  const T* logits = p.logits + row * p.columns;
+  Softmax softmax;
+  for_each_piece<Team, N>(logits, p.check.range.vocabulary, [&](const auto& x, int64_t) { include<T>(softmax, x); });
+  softmax = merge_over_team<Team>(softmax);
+  if (!first) return;
+  p.row_max[row] = softmax.largest;
+  p.row_sum[row] = softmax.sum;
+  p.losses[row] = (static_cast<double>(softmax.largest) - static_cast<double>(to_float(logits[target]))) +
+                  static_cast<double>(logf(softmax.sum));
+}
+
+struct LossSum {
+  float* loss;
+  double* weight;
+  const double* losses;
+  const int32_t* targets;
+  int64_t rows, vocab;
+  int32_t ignored;
+  double denominator;  // 0: the number of targets that count
+  const double* device_denominator;
+};
+
+__global__ void __launch_bounds__(kSumThreads) sum_losses_kernel(LossSum p) {
+  double total = 0, counted = 0;
+#pragma unroll 4
+  for (int64_t row = threadIdx.x; row < p.rows; row += kSumThreads) {
+    const int32_t target = p.targets[row];
+    total += p.losses[row];
+    if (target != p.ignored && target >= 0 && target < p.vocab) ++counted;
+  }
+  total = block_reduce<kSumThreads>(total, 0.0, Sum{});
+  counted = block_reduce<kSumThreads>(counted, 0.0, Sum{});
+  if (threadIdx.x != 0) return;
+  const double given = p.device_denominator != nullptr ? *p.device_denominator : p.denominator;
+  const double weight = counted > 0 ? 1 / (given > 0 ? given : counted) : 0;
+  *p.weight = weight;
+  *p.loss = static_cast<float>(total * weight);
+}
+
+template <class T>
+struct GradientRows {
+  T* dlogits;
+  bool add;
+  const float* dloss;
+  const double* weight;
+  const T* logits;
+  const int32_t* targets;
+  const float *row_max, *row_sum;
+  int64_t rows, columns, vocab;
+  int32_t ignored;
+};
+
+template <int Team, int N, class T>
+__global__ void __launch_bounds__(kThreads<Team>, kBlocks<Team>) differentiate_kernel(GradientRows<T> p) {
+  const int64_t row = row_of_team<Team>();
+  if (row >= p.rows) return;
+  const int32_t target = p.targets[row];
+  const T* logits = p.logits + row * p.columns;
+  T* dlogits = p.dlogits + row * p.columns;
+  const bool counts = target != p.ignored && target >= 0 && target < p.vocab;
+  if (!p.add && counts) fill_zeros<Team, N>(dlogits + p.vocab, p.columns - p.vocab);
+  if (!p.add && !counts) fill_zeros<Team, N>(dlogits, p.columns);
+  if (!counts) return;
+  const float gradient = static_cast<float>(static_cast<double>(*p.dloss) * *p.weight);
+  const float largest = p.row_max[row], per_exponential = gradient / p.row_sum[row];
+  for_each_piece<Team, N>(logits, p.vocab, [&](const auto& x, int64_t i) {
+    constexpr int kCount = sizeof(x.value) / sizeof(float);
+    Floats<kCount> sum = p.add ? load<kCount>(dlogits + i) : Floats<kCount>{};
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const float value = exponential<T>(x.value[j] - largest) * per_exponential;
+      sum.value[j] += i + j == target ? value - gradient : value;
+    }
+    store(dlogits + i, sum);
+  });
+}
+
+// f(Team, N): how rows of this width, from these addresses on, are shared out.
+template <class T, class F, class... Address>
+void visit_teams(int64_t columns, F f, const Address*... addresses) {
+  constexpr int kVector = kPerVector<T>;
+  const auto with_width = [&](auto width) {
+    columns > kWidestRowOfAWarp ? f(Width<kWideThreads>{}, width) : f(Width<kWarp>{}, width);
+  };
+  can_move<kVector>(0, addresses...) ? with_width(Width<kVector>{}) : with_width(Width<1>{});
+}
+
+template <class T>
+void losses_of_rows(const LossRows<T>& p) {
+  visit_teams<T>(
+      p.check.range.vocabulary,
+      [&](auto team, auto width) {
+        constexpr int kTeam = decltype(team)::value;
+        launch(row_losses_kernel<kTeam, decltype(width)::value, T>,
+               {blocks_for(p.rows, kThreads<kTeam> / kTeam), kThreads<kTeam>}, p);
+      },
+      p.logits);
+}
+
+template <class T>
+void differentiate(const GradientRows<T>& p) {
+  visit_teams<T>(
+      p.vocab,
+      [&](auto team, auto width) {
+        constexpr int kTeam = decltype(team)::value;
+        launch(differentiate_kernel<kTeam, decltype(width)::value, T>,
+               {blocks_for(p.rows, kThreads<kTeam> / kTeam), kThreads<kTeam>}, p);
+      },
+      p.logits, p.dlogits);
+}
+
+}  // namespace
+
+void cross_entropy_forward(Context& context, const CrossEntropyForward& p) {
+  const int64_t rows = p.targets.shape.numel();
+  const Scratch<double> losses(context, rows);
+  visit_elements("cross_entropy", p.logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (rows == 0) return;
+    losses_of_rows<T>({.losses = losses.data(),
+                       .row_max = elements<float>(p.row_max),
+                       .row_sum = elements<float>(p.row_sum),
+                       .logits = elements<T>(p.logits),
+                       .targets = elements<int32_t>(p.targets),
+                       .rows = rows,
+                       .columns = p.logits.shape.columns(),
+                       .ignored = p.options.ignore_index,
+                       .check = token_check(p.token_range())});
+  });
+  launch(sum_losses_kernel, {1, kSumThreads},
+         {.loss = elements<float>(p.loss),
+          .weight = elements<double>(p.weight),
+          .losses = losses.data(),
+          .targets = elements<int32_t>(p.targets),
+          .rows = rows,
+          .vocab = p.options.vocab,
+          .ignored = p.options.ignore_index,
+          .denominator = p.options.denominator,
+          .device_denominator = p.options.device_denominator});
+}
+
+void cross_entropy_backward(Context&, const CrossEntropyBackward& p) {
+  const int64_t rows = p.targets.shape.numel();
+  if (!p.dlogits || rows == 0) return;
+  visit_elements("cross_entropy", p.logits.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    differentiate<T>({.dlogits = elements<T>(p.dlogits.ref),
+                      .add = p.dlogits.add,
+                      .dloss = elements<float>(p.dloss),
+                      .weight = elements<double>(p.weight),
+                      .logits = elements<T>(p.logits),
+                      .targets = elements<int32_t>(p.targets),
+                      .row_max = elements<float>(p.row_max),
+                      .row_sum = elements<float>(p.row_sum),
+                      .rows = rows,
+                      .columns = p.logits.shape.columns(),
+                      .vocab = p.options.vocab,
+                      .ignored = p.options.ignore_index});
+  });
+}
+
+}  // namespace heed::cuda

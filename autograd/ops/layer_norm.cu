@@ -1,0 +1,204 @@
+// Threads: a warp holds a row of up to 512 elements in registers, a block of 128 or 512 threads one of up to 2048 or
+// 8192; wider ones: layer_norm_wide.cu. The next row is on its way while a row is worked on.
+//
+// Forward: teams take rows in turns and keep weight and bias. Reads x and writes y once, 4 bytes per element in bf16, 8
+// in f32, and 8 bytes per row. Some 8 operations per element, bound by memory.
+// Backward: a block takes a chunk of at least 16 rows, which it also sums for dweight and dbias in registers; the
+// chunks are added in order, see cuda/column_sum.cuh. Reads dy and x, writes dx, 6 or 12 bytes per element, and half a
+// byte for each of the two partial sums, which stay in L2 as a rule. Some 15 operations per element, bound by memory.
+// The bits depend on the shape only.
+#include "autograd/ops/layer_norm.hpp"
+
+#include "autograd/ops/layer_norm_row.cuh"
+
+namespace heed::cuda {
+namespace {
+
+template <class Plan, class T>
+__global__ void __launch_bounds__(Plan::kThreads) normalize_kernel(NormalizeRows<T> p) {
+  constexpr int N = Plan::kWidth;
+  const int columns = static_cast<int>(p.columns);
+  HeldFloats<Plan> weight, bias;
+  weight.load_parameters(p.weight, columns);
+  bias.load_parameters(p.bias, columns);
+  const int64_t step = static_cast<int64_t>(gridDim.x) * Plan::kTeams;
+  int64_t row = static_cast<int64_t>(blockIdx.x) * Plan::kTeams + threadIdx.x / Plan::kTeam;
+  HeldRow<Plan, T> next;
+  if (row < p.rows) next.fetch(p.x + row * columns, columns);
+  for (; row < p.rows; row += step) {
+    HeldFloats<Plan> x;
+    float sum[1] = {0};
+    for_each_vector<Plan>(columns, [&](int v, int) {
+      x.vector[v] = to_floats(next.vector[v]);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum[0] += x.vector[v].value[i];
+    });
+    if (row + step < p.rows) next.fetch(p.x + (row + step) * columns, columns);
+    sum_over_team<Plan>(sum);
+    const float mean = sum[0] / static_cast<float>(columns);
+    float squares[1] = {0};
+    for_each_vector<Plan>(columns, [&](int v, int) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        x.vector[v].value[i] -= mean;
+        squares[0] += x.vector[v].value[i] * x.vector[v].value[i];
+      }
+    });
+    sum_over_team<Plan>(squares);
+    const float rstd = 1.0f / sqrtf(squares[0] / static_cast<float>(columns) + p.eps);
+    for_each_vector<Plan>(columns, [&](int v, int column) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        float& value = x.vector[v].value[i];
+        value = fmaf(value * rstd, weight.vector[v].value[i], bias.vector[v].value[i]);
+      }
+      store<N>(p.y + row * columns + column, x.vector[v]);
+    });
+    if (threadIdx.x % Plan::kTeam == 0) {
+      p.mean[row] = mean;
+      p.rstd[row] = rstd;
+    }
+  }
+}
+
+// The sums of all teams of a block, into its partial row.
+template <class Plan>
+__device__ __forceinline__ void write_partial_row(float* partial, int columns, const HeldFloats<Plan>& sum) {
+  if (partial == nullptr) return;
+  constexpr int N = Plan::kWidth;
+  partial += static_cast<int64_t>(blockIdx.x) * columns;
+  if constexpr (Plan::kTeams == 1) {
+    for_each_vector<Plan>(columns, [&](int v, int column) { store<N>(partial + column, sum.vector[v]); });
+  } else {
+    __shared__ alignas(N * sizeof(float)) float sums[Plan::kTeams][Plan::kMostColumns];
+    float* mine = sums[threadIdx.x / Plan::kTeam];
+    __syncthreads();  // the last use of `sums` is over
+    for_each_vector<Plan>(columns, [&](int v, int column) { store<N>(mine + column, sum.vector[v]); });
+    __syncthreads();
+    for (int column = static_cast<int>(threadIdx.x); column < columns; column += Plan::kThreads) {
+      float total = sums[0][column];
+#pragma unroll
+      for (int team = 1; team < Plan::kTeams; ++team) total += sums[team][column];
+      partial[column] = total;
+    }
+  }
+}
+
+template <class Plan, class T>
+__global__ void __launch_bounds__(Plan::kThreads) differentiate_kernel(DifferentiateRows<T> p) {
+  constexpr int N = Plan::kWidth;
+  const int columns = static_cast<int>(p.columns);
+  HeldFloats<Plan> weight, dweight, dbias;
+  weight.load_parameters(p.weight, columns);
+  const int64_t end = p.chunks.begin(blockIdx.x + 1);
+  int64_t row = p.chunks.begin(blockIdx.x) + threadIdx.x / Plan::kTeam;
+  HeldRow<Plan, T> next_x, next_dy;
+  float next_mean = 0, next_rstd = 0;
+  const auto fetch_row = [&](int64_t i) {
+    next_x.fetch(p.x + i * columns, columns);
+    next_dy.fetch(p.dy + i * columns, columns);
+    next_mean = p.mean[i];
+    next_rstd = p.rstd[i];
+  };
+  if (row < end) fetch_row(row);
+  for (; row < end; row += Plan::kTeams) {
+    const HeldRow<Plan, T> x = next_x, dy = next_dy;
+    const float mean = next_mean, rstd = next_rstd;
+    if (row + Plan::kTeams < end) fetch_row(row + Plan::kTeams);
+    float sums[2] = {0, 0};  // of g = dy * weight, and of g * normalized
+    for_each_vector<Plan>(columns, [&](int v, int) {
+      const Floats<N> xs = to_floats(x.vector[v]), dys = to_floats(dy.vector[v]);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float normalized = (xs.value[i] - mean) * rstd, g = dys.value[i] * weight.vector[v].value[i];
+        sums[0] += g;
+        sums[1] += g * normalized;
+        dweight.vector[v].value[i] += dys.value[i] * normalized;
+        dbias.vector[v].value[i] += dys.value[i];
+      }
+    });
+    if (p.dx == nullptr) continue;
+    sum_over_team<Plan>(sums);
+    const float mean_g = sums[0] / static_cast<float>(columns), mean_gx = sums[1] / static_cast<float>(columns);
+    for_each_vector<Plan>(columns, [&](int v, int column) {
+      const Floats<N> xs = to_floats(x.vector[v]), dys = to_floats(dy.vector[v]);
+      T* to = p.dx + row * columns + column;
+      Floats<N> dx = p.add ? load<N>(to) : Floats<N>{};
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float normalized = (xs.value[i] - mean) * rstd, g = dys.value[i] * weight.vector[v].value[i];
+        dx.value[i] += rstd * (g - mean_g - normalized * mean_gx);
+      }
+      store<N>(to, dx);
+    });
+  }
+  write_partial_row<Plan>(p.dweight, columns, dweight);
+  write_partial_row<Plan>(p.dbias, columns, dbias);
+}
+
+template <class T>
+void normalize(const NormalizeRows<T>& p) {
+  if (p.columns > kWidestHeldRow) return normalize_wide(p);
+  const auto run = [&](auto plan) {
+    using Plan = decltype(plan);
+    constexpr int64_t kPerMultiprocessor = 16;
+    const int64_t blocks = std::min<int64_t>(blocks_for(p.rows, Plan::kTeams), kPerMultiprocessor * multiprocessors());
+    launch(normalize_kernel<Plan, T>, {static_cast<unsigned>(blocks), Plan::kThreads}, p);
+  };
+  can_move<kPerVector<T>>(p.columns, p.x, p.y) ? visit_row_plan<kPerVector<T>>(p.columns, run)
+                                               : visit_row_plan<1>(p.columns, run);
+}
+
+template <class T>
+void differentiate(const DifferentiateRows<T>& p) {
+  if (p.columns > kWidestHeldRow) return differentiate_wide(p);
+  const auto run = [&](auto plan) {
+    using Plan = decltype(plan);
+    launch(differentiate_kernel<Plan, T>, {static_cast<unsigned>(p.chunks.count), Plan::kThreads}, p);
+  };
+  can_move<kPerVector<T>>(p.columns, p.x, p.dy, p.dx) ? visit_row_plan<kPerVector<T>>(p.columns, run)
+                                                      : visit_row_plan<1>(p.columns, run);
+}
+
+}  // namespace
+
+void layer_norm_forward(Context&, const LayerNormForward& p) {
+  if (p.x.shape.rows() == 0) return;
+  visit_elements("layer_norm", p.x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    normalize<T>({.y = elements<T>(p.y),
+                  .mean = elements<float>(p.mean),
+                  .rstd = elements<float>(p.rstd),
+                  .x = elements<T>(p.x),
+                  .weight = elements<float>(p.weight),
+                  .bias = elements<float>(p.bias),
+                  .rows = p.x.shape.rows(),
+                  .columns = p.x.shape.columns(),
+                  .eps = static_cast<float>(p.eps)});
+  });
+}
+
+void layer_norm_backward(Context& context, const LayerNormBackward& p) {
+  if (!p.dx && !p.dweight && !p.dbias) return;
+  const int64_t columns = p.x.shape.columns();
+  const RowChunks chunks(p.x.shape.rows(), 16);
+  const PartialRows dweight(context, p.dweight, chunks, columns), dbias(context, p.dbias, chunks, columns);
+  visit_elements("layer_norm", p.x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    differentiate<T>({.dx = elements<T>(p.dx.ref),
+                      .add = p.dx.add,
+                      .dweight = dweight.data(),
+                      .dbias = dbias.data(),
+                      .dy = elements<T>(p.dy),
+                      .x = elements<T>(p.x),
+                      .weight = elements<float>(p.weight),
+                      .mean = elements<float>(p.mean),
+                      .rstd = elements<float>(p.rstd),
+                      .chunks = chunks,
+                      .columns = columns});
+  });
+  dweight.finish();
+  dbias.finish();
+}
+
+}  // namespace heed::cuda

@@ -1,0 +1,119 @@
+// How layer_norm's kernels share a row out: a team of threads holds it in registers.
+#pragma once
+
+#include "autograd/cuda/column_sum.cuh"
+#include "autograd/cuda/element.cuh"
+#include "autograd/cuda/reduce.cuh"
+#include "autograd/ops/layer_norm.hpp"
+
+namespace heed::cuda {
+
+// A warp, or a block, holds rows of up to Team * Held elements: each thread Held of them, N neighbours at a time. A
+// block has as many teams as make it worth starting.
+template <int Team, int Held, int N>
+struct RowPlan {
+  static constexpr int kTeam = Team, kWidth = N, kVectors = Held / N;
+  static constexpr int kMostColumns = Team * Held;
+  static constexpr int kTeams = Team == kWarp ? 8 : 1, kThreads = Team * kTeams;
+};
+
+// Elements of a row that stay in registers; wider ones are read again, see layer_norm_wide.cu.
+constexpr int64_t kWidestHeldRow = 512 * 16;
+
+// Calls f with the smallest plan that holds a row.
+template <int N, class F>
+void visit_row_plan(int64_t columns, F f) {
+  if (columns <= 32 * 8) return f(RowPlan<32, 8, N>{});
+  if (columns <= 32 * 16) return f(RowPlan<32, 16, N>{});
+  if (columns <= 128 * 8) return f(RowPlan<128, 8, N>{});
+  if (columns <= 128 * 16) return f(RowPlan<128, 16, N>{});
+  if (columns <= 512 * 8) return f(RowPlan<512, 8, N>{});
+  f(RowPlan<512, 16, N>{});
+}
+
+// f(v, column) for each vector that this thread has of a row.
+template <class Plan, class F>
+__device__ __forceinline__ void for_each_vector(int columns, F f) {
+  const int lane = static_cast<int>(threadIdx.x) % Plan::kTeam;
+#pragma unroll
+  for (int v = 0; v < Plan::kVectors; ++v) {
+    const int column = (v * Plan::kTeam + lane) * Plan::kWidth;
+    if (column < columns) f(v, column);
+  }
+}
+
+// A thread's part of a row, as it is in memory and as floats.
+template <class Plan, class T>
+struct HeldRow {
+  Vector<T, Plan::kWidth> vector[Plan::kVectors];
+
+  __device__ __forceinline__ void fetch(const T* row, int columns) {
+    for_each_vector<Plan>(columns, [&](int v, int column) { vector[v] = cuda::fetch<Plan::kWidth>(row + column); });
+  }
+};
+template <class Plan>
+struct HeldFloats {
+  Floats<Plan::kWidth> vector[Plan::kVectors] = {};
+
+  // One by one: a vector of parameters need not be aligned. nullptr gives zeros.
+  __device__ __forceinline__ void load_parameters(const float* parameters, int columns) {
+    if (parameters == nullptr) return;
+    for_each_vector<Plan>(columns, [&](int v, int column) {
+#pragma unroll
+      for (int i = 0; i < Plan::kWidth; ++i) vector[v].value[i] = parameters[column + i];
+    });
+  }
+};
+
+// Sums over the threads of a team, in every one of them. All threads of the block must call it.
+template <class Plan, int Count>
+__device__ __forceinline__ void sum_over_team(float (&sums)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) sums[i] = warp_reduce(sums[i], Sum{});
+  if constexpr (Plan::kTeam > kWarp) {
+    constexpr int kWarps = Plan::kTeam / kWarp;
+    __shared__ float partial[kWarps][Count];
+    const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+    __syncthreads();  // the last use of `partial` is over
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      if (lane == i) partial[warp][i] = sums[i];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      sums[i] = partial[0][i];
+#pragma unroll
+      for (int other = 1; other < kWarps; ++other) sums[i] += partial[other][i];
+    }
+  }
+}
+
+// What the kernels are given. dweight, dbias: partial rows, or nullptr; dx may be x, or nullptr.
+template <class T>
+struct NormalizeRows {
+  T* y;
+  float *mean, *rstd;
+  const T* x;
+  const float *weight, *bias;
+  int64_t rows, columns;
+  float eps;
+};
+template <class T>
+struct DifferentiateRows {
+  T* dx;
+  bool add;
+  float *dweight, *dbias;
+  const T *dy, *x;
+  const float *weight, *mean, *rstd;
+  RowChunks chunks;
+  int64_t columns;
+};
+
+// layer_norm_wide.cu: rows that no registers hold.
+template <class T>
+void normalize_wide(const NormalizeRows<T>& p);
+template <class T>
+void differentiate_wide(const DifferentiateRows<T>& p);
+
+}  // namespace heed::cuda
