@@ -49,14 +49,13 @@ class Var {
   };
 
   Var(T value, int64_t index) : value_(value), index_(index) {}
-  static std::vector<Step>& steps() {
-    thread_local std::vector<Step> list;
-    return list;
-  }
+  static std::vector<Step>& steps() { return steps_; }
   static int64_t append(int64_t a, T da, int64_t b, T db) {
     steps().push_back({a, b, da, db});
     return static_cast<int64_t>(steps().size()) - 1;
   }
+
+  static inline thread_local std::vector<Step> steps_;
 
   T value_ = 0;
   int64_t index_ = -1;  // a constant

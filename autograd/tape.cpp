@@ -17,6 +17,7 @@ std::atomic<int64_t> node_count = 0;
 std::atomic<uint64_t> next_sequence = 0;
 thread_local bool grad_mode = true;
 thread_local WorkObserver* work_observer = nullptr;
+thread_local std::vector<Tensor>* graveyard = nullptr;  // while Node::free() is at work
 
 void tell(Work::Kind kind, const char* name, const Tensor& result, const std::vector<Tensor>& inputs) {
   if (work_observer != nullptr) work_observer->done({kind, name, &result, &inputs});
@@ -49,7 +50,6 @@ Node::~Node() {
 void Node::free() {
   freed = true;
   // The tensors held here may be the last owners of the nodes below: those are put on one list and freed in a loop.
-  thread_local std::vector<Tensor>* graveyard = nullptr;
   if (graveyard != nullptr) {
     std::move(inputs.begin(), inputs.end(), std::back_inserter(*graveyard));
     inputs.clear();
