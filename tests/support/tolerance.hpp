@@ -37,6 +37,10 @@ inline constexpr double kTorchF32 = 1e-5;
 // One update cut into micro-batches: gradients relative to their norm, losses over 20 updates relative.
 inline constexpr double kMicroBatchGradient = 1e-6;
 inline constexpr double kMicroBatchLoss = 1e-5;
+// Ten updates on CUDA beside the CPU, losses and norms of gradients relative: other orders of summation, in bf16 other
+// roundings of what is stored.
+inline constexpr double kCudaLossF32 = 1e-5;
+inline constexpr double kCudaLossBf16 = 2e-2;
 // Nats by which the mean log-loss of a source over 100,000 targets may miss its entropy.
 inline constexpr double kPairedNoise = 0.02;
 // Excess in nats below which a tiny model has learnt a tiny source.

@@ -50,6 +50,7 @@ inline train::Config tiny_config(const std::vector<std::string>& overrides = {})
     steps = 20
     seed = 1
     eval_batches = 2
+    device = "cpu"
   )",
                              "tiny.toml", overrides);
 }

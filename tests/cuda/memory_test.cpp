@@ -1,0 +1,87 @@
+// Device memory, copies, products and recorded graphs, below the operations.
+#include <gtest/gtest.h>
+
+#include "autograd/core/cuda_backend.hpp"
+#include "autograd/ops/elementwise.hpp"
+#include "autograd/ops/linear.hpp"
+#include "autograd/tape.hpp"
+#include "tests/cuda/cuda_test.hpp"
+
+namespace heed::test {
+namespace {
+
+using Memory = CudaTest;
+
+std::vector<double> counted(int64_t n) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<double>(i % 251) - 100);
+  return values;
+}
+
+TEST_F(Memory, GoesThereAndBack) {
+  for (const int64_t n : {0, 1, 3, 1000, 70'001}) {
+    const std::vector<double> values = counted(n);
+    const Tensor there = from_values({n}, DType::f32, values, Device::cuda);
+    EXPECT_EQ(there.device(), Device::cuda);
+    EXPECT_EQ(there.values(), values);
+    EXPECT_EQ(there.clone().to(Device::cpu).values(), values);
+  }
+}
+
+TEST_F(Memory, IsAccountedForByDevice) {
+  const MemoryReport cpu = memory_report(Device::cpu), before = memory_report(Device::cuda);
+  const Tensor tensor = empty({1000}, DType::f32, Device::cuda, MemoryCategory::optimizer);
+  const auto optimizer = static_cast<size_t>(MemoryCategory::optimizer);
+  EXPECT_GE(memory_report(Device::cuda).category[optimizer].current_bytes,
+            before.category[optimizer].current_bytes + 4000);
+  EXPECT_EQ(memory_report(Device::cpu).total.current_bytes, cpu.total.current_bytes);
+}
+
+TEST_F(Memory, OfTheDeviceIsNotReadByTheHost) {
+  const Tensor there = full({4}, DType::f32, 1.0, Device::cuda);
+  EXPECT_THROW(there.data<float>(), DeviceError);
+  EXPECT_THROW(add(there, full({4}, DType::f32, 1.0)), DeviceError);
+  EXPECT_THROW(add(full({4}, DType::f32, 1.0), there), DeviceError);
+  EXPECT_THROW(linear(full({2, 4}, DType::f32, 1.0, Device::cuda), full({3, 4}, DType::f32, 1.0), Tensor()),
+               DeviceError);
+  EXPECT_THROW(scale(full({4}, DType::f64, 1.0, Device::cuda), 2), DTypeError);
+}
+
+TEST_F(Memory, SaysWhatIsMissing) {
+  try {
+    empty({int64_t{1} << 43}, DType::f32, Device::cuda);
+    ADD_FAILURE() << "32 TiB were there";
+  } catch (const MemoryError& error) {
+    const std::string text = error.what();
+    for (const char* part : {"35184372088832 bytes asked for", "of the device's", "train.micro_batch_size"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+  }
+  EXPECT_EQ(full({2}, DType::f32, 1.0, Device::cuda).values(), std::vector<double>(2, 1.0));  // and goes on
+}
+
+TEST_F(Memory, AGraphDoesItsWorkWhenReplayedOnly) {
+  const NoGradGuard no_grad;
+  const Tensor x = full({300}, DType::f32, 2.0, Device::cuda), y = full({300}, DType::f32, 0.0, Device::cuda);
+  cuda::Graph graph;
+  graph.record([&] { copy_elements_to(y.ref(), scale(add(x, y), 3.0)); });
+  EXPECT_EQ(y.values()[7], 0);
+  graph.replay();
+  EXPECT_EQ(y.values()[299], 6);
+  graph.replay();
+  EXPECT_EQ(y.values()[0], 24);
+}
+
+TEST_F(Memory, AGraphThatWaitsIsRefused) {
+  const Tensor x = full({3}, DType::f32, 2.0, Device::cuda);
+  cuda::Graph graph;
+  EXPECT_THROW(graph.record([&] { x.values(); }), DeviceError);
+  EXPECT_FALSE(graph.recorded());
+  EXPECT_EQ(x.values(), std::vector<double>(3, 2.0));  // the stream is as it was
+  graph.record([&] { fill_zero(x.ref()); });
+  graph.replay();
+  EXPECT_EQ(x.values(), std::vector<double>(3, 0.0));
+}
+
+}  // namespace
+}  // namespace heed::test
