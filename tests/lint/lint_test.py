@@ -190,6 +190,20 @@ class Rules(unittest.TestCase):
         tree = SourceTree({"nn/a.cpp": "", "nn/b.cpp": ""})
         self.assertEqual(["nn/b.cpp:1: not-built"], reports(build_rules.every_source_is_built(tree, [command], "/")))
 
+    def test_host_cuda_sources_are_named_by_their_own_build(self):
+        folder = "tests/cuda_host/"
+        tree = SourceTree(
+            {
+                folder + "CMakeLists.txt": "add_library(a src/a.cpp\n  b_test.cu)\n",
+                folder + "src/a.cpp": "",
+                folder + "src/aa.cpp": "",
+                folder + "b_test.cu": "",
+                folder + "c_test.cu": "",
+            }
+        )
+        found = reports(build_rules.every_source_is_built(tree, [], "/"))
+        self.assertEqual([f"{folder}c_test.cu:1: not-built", f"{folder}src/aa.cpp:1: not-built"], found)
+
 
 def run(program, *arguments):
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), program)

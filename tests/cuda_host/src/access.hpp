@@ -1,0 +1,50 @@
+// The checks of memory. Two implementations: access_plain.cpp sees what the engine itself reads and writes for a thread
+// (atomics, ldmatrix, cp.async) and checks its bounds; access_check.cpp sees every access of a kernel and knows for
+// each byte who wrote and who read it last.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tests/cuda_host/src/engine.hpp"
+
+namespace hostcuda {
+
+#ifdef HOSTCUDA_CHECK
+constexpr bool kSeesAllAccesses = true;
+#else
+constexpr bool kSeesAllAccesses = false;
+#endif
+
+// begin_copy: cp.async, which fills the memory later; end_copy: when it does.
+enum class Access : uint8_t { read, write, atomic, begin_copy, end_copy };
+
+// Numbers of intervals that are no interval of a kernel.
+constexpr uint32_t kNoMemory = 0, kNeverWritten = 1, kHost = 2, kFirstInterval = 3;
+
+// When and where in the run of a kernel the current thread stands.
+struct Moment {
+  uint64_t stamp;  // see shadow.hpp
+  uint32_t interval, first_of_block, first_of_launch;
+};
+extern thread_local constinit Moment now;
+inline void enter_moment(const Multiprocessor& processor, const Thread& thread) {
+  const uint64_t epoch = processor.warps[thread.warp].epoch;
+  now.stamp = processor.interval | epoch << 32 | uint64_t{thread.linear} << 48;
+  now.interval = processor.interval;
+  now.first_of_block = processor.first_interval;
+  now.first_of_launch = processor.launch->first_interval;
+}
+
+// Reports a wrong access; gives the block up where it leaves its memory. place: the return address of the access.
+void check_access(Thread& thread, const void* address, size_t bytes, Access kind, const void* place);
+uint64_t take_access_count();
+
+// What the checks must know of device memory. The range lies in one allocation.
+void memory_allocated(const void* begin, size_t bytes);
+void memory_freed(const void* page, size_t bytes);             // all pages of an allocation
+void memory_written(const void* begin, size_t bytes);          // by the host
+void memory_copied(void* to, const void* from, size_t bytes);  // within the device
+const void* never_written(const void* begin, size_t bytes);    // the first such byte, null if none
+
+}  // namespace hostcuda
