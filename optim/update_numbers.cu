@@ -15,7 +15,8 @@ __global__ void close_gradients_kernel(optim::UpdateNumbers* numbers, const doub
   const double norm = sqrt(total), factor = numbers->clip_norm / (norm + 1e-6);
   numbers->grad_norm = norm;
   numbers->gradient_scale = numbers->clip_norm == 0 || factor > 1 ? 1 : factor;
-  numbers->is_finite = isfinite(norm) && isfinite(numbers->loss) ? 1 : 0;
+  const auto is_finite = [](double value) { return value - value == 0; };
+  numbers->is_finite = is_finite(norm) && is_finite(numbers->loss) ? 1 : 0;
 }
 
 }  // namespace

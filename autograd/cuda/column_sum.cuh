@@ -78,7 +78,7 @@ template <int N, class T>
 __global__ void __launch_bounds__(kColumnSumThreads)
     column_sum_kernel(float* out, bool add, const T* x, RowChunks chunks, int64_t columns) {
   constexpr int kTile = kWarp * N;
-  __shared__ alignas(N * sizeof(float)) float sums[kColumnSumWarps][kTile];
+  alignas(N * sizeof(float)) __shared__ float sums[kColumnSumWarps][kTile];
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   const int64_t tile = static_cast<int64_t>(blockIdx.x) * kTile, column = tile + lane * N, chunk = blockIdx.y;
   Floats<N> sum{};

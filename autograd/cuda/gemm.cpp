@@ -79,7 +79,8 @@ struct Plan {
   Layout a, b, c;
   cublasLtMatmulAlgo_t algorithm{};
 
-  explicit Plan(const Kind& kind)
+  // bias: where one is, which cuBLASLt may want to know of when it chooses.
+  Plan(const Kind& kind, const void* bias)
       : a(kind.transpose_a ? layout(kind.in, kind.k, kind.m) : layout(kind.in, kind.m, kind.k)),
         b(kind.transpose_b ? layout(kind.in, kind.n, kind.k) : layout(kind.in, kind.k, kind.n)),
         c(layout(kind.out, kind.m, kind.n)) {
@@ -90,6 +91,7 @@ struct Plan {
     if (kind.bias) {
       set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
       set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(kind.out));
+      set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     }
     choose_algorithm(kind);
   }
@@ -115,12 +117,12 @@ struct Plan {
 };
 
 // Plans are kept for good: a model has some ten kinds of products.
-const Plan& plan_for(const Kind& kind) {
+const Plan& plan_for(const Kind& kind, const void* bias) {
   static std::mutex mutex;
   static auto* const plans = new std::map<Kind, Plan>;
   const std::lock_guard lock(mutex);
   const auto found = plans->find(kind);
-  return found != plans->end() ? found->second : plans->try_emplace(kind, kind).first->second;
+  return found != plans->end() ? found->second : plans->try_emplace(kind, kind, bias).first->second;
 }
 
 void check_matrices(const Gemm& p) {
@@ -159,7 +161,6 @@ void gemm(Context& context, const Gemm& p) {
                   .align_a = alignment_of(p.a.data),
                   .align_b = alignment_of(p.b.data),
                   .align_c = alignment_of(p.c.data)};
-  const Plan& plan = plan_for(kind);
   std::optional<Scratch<Bf16>> rounded;
   const void* bias = p.bias.data;
   if (p.bias && p.c.dtype == DType::bf16) {
@@ -167,6 +168,7 @@ void gemm(Context& context, const Gemm& p) {
     round_to_bf16(context, rounded->data(), static_cast<const float*>(p.bias.data), p.n);
     bias = rounded->data();
   }
+  const Plan& plan = plan_for(kind, bias);
   if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const float one = 1, beta = p.add ? 1 : 0;
   const Scratch<char> workspace(context, kWorkspaceBytes);
