@@ -70,7 +70,7 @@ __device__ __forceinline__ void write_partial_row(float* partial, int columns, c
   if constexpr (Plan::kTeams == 1) {
     for_each_vector<Plan>(columns, [&](int v, int column) { store<N>(partial + column, sum.vector[v]); });
   } else {
-    __shared__ alignas(N * sizeof(float)) float sums[Plan::kTeams][Plan::kMostColumns];
+    alignas(N * sizeof(float)) __shared__ float sums[Plan::kTeams][Plan::kMostColumns];
     float* mine = sums[threadIdx.x / Plan::kTeam];
     __syncthreads();  // the last use of `sums` is over
     for_each_vector<Plan>(columns, [&](int v, int column) { store<N>(mine + column, sum.vector[v]); });
