@@ -1,0 +1,172 @@
+// A radix sort from the lowest digit up, 8 bits per pass: as many passes as the vocabulary has bytes, up to 3 for 2^24.
+//
+// A pass: blocks of 256 threads count the digits of a tile of 2048 entries; a block per digit adds the counts of the
+// tiles before; then each tile's entries go to their places. A warp takes a stretch of a tile, 32 entries at a time,
+// and finds by ballots which of its lanes hold the same digit. Memory: 8 bytes per entry are read twice and written
+// once per pass; for 32768 tokens 1 MB, so what counts is the number of launches. Only integers are counted, so that
+// the order of threads does not show.
+#include "autograd/ops/embedding_sort.hpp"
+
+#include <bit>
+
+#include "autograd/cuda/launch.cuh"
+#include "autograd/cuda/reduce.cuh"
+
+namespace heed::cuda {
+namespace {
+
+constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
+constexpr int kThreads = kDigits, kWarps = kThreads / kWarp;  // one thread per digit
+constexpr int kRounds = 8, kTile = kThreads * kRounds;
+
+// Where a pass takes its entries from: the first one from the tokens themselves.
+struct FromTokens {
+  const int32_t* tokens;
+  int64_t vocabulary;
+  __device__ TokenEntry operator()(int64_t i) const {
+    const int32_t token = tokens[i];
+    if (token < 0 || token >= vocabulary) return {TokenEntry::kNoRow, static_cast<uint32_t>(vocabulary)};
+    return {static_cast<uint32_t>(i), static_cast<uint32_t>(token)};
+  }
+};
+struct FromEntries {
+  const TokenEntry* entries;
+  __device__ TokenEntry operator()(int64_t i) const { return entries[i]; }
+};
+
+__device__ __forceinline__ uint32_t digit(TokenEntry entry, int shift) { return entry.token >> shift & (kDigits - 1); }
+
+// f(round, i) for the entries of this thread: those of a warp lie together, 32 of a round.
+template <class F>
+__device__ __forceinline__ void for_each_round(F f) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kTile + warp * (kWarp * kRounds) + lane;
+#pragma unroll
+  for (int round = 0; round < kRounds; ++round) f(round, first + round * kWarp);
+}
+
+// The sum over the threads before this one, and over all.
+struct Scan {
+  uint32_t before, all;
+};
+__device__ __forceinline__ Scan scan_over_block(uint32_t value) {
+  __shared__ uint32_t sums[kWarps];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  uint32_t sum = value;
+#pragma unroll
+  for (int offset = 1; offset < kWarp; offset *= 2) {
+    const uint32_t other = __shfl_up_sync(kFullWarp, sum, offset);
+    if (lane >= offset) sum += other;
+  }
+  __syncthreads();  // the last use of `sums` is over
+  if (lane == kWarp - 1) sums[warp] = sum;
+  __syncthreads();
+  Scan result{sum - value, 0};
+#pragma unroll
+  for (int other = 0; other < kWarps; ++other) {
+    if (other < warp) result.before += sums[other];
+    result.all += sums[other];
+  }
+  return result;
+}
+
+// counts: (digits, tiles)
+template <class Source>
+__global__ void __launch_bounds__(kThreads)
+    count_digits_kernel(uint32_t* counts, Source source, int64_t count, int shift) {
+  __shared__ uint32_t bins[kDigits];
+  bins[threadIdx.x] = 0;
+  __syncthreads();
+  for_each_round([&](int, int64_t i) {
+    if (i < count) atomicAdd(&bins[digit(source(i), shift)], 1u);
+  });
+  __syncthreads();
+  counts[static_cast<int64_t>(threadIdx.x) * gridDim.x + blockIdx.x] = bins[threadIdx.x];
+}
+
+// A block per digit: each count becomes the sum of those of the tiles before. totals: (digits)
+__global__ void __launch_bounds__(kThreads) add_tiles_before_kernel(uint32_t* counts, uint32_t* totals, int64_t tiles) {
+  uint32_t* of_digit = counts + blockIdx.x * tiles;
+  uint32_t total = 0;
+  for (int64_t first = 0; first < tiles; first += kThreads) {
+    const int64_t tile = first + threadIdx.x;
+    const Scan scan = scan_over_block(tile < tiles ? of_digit[tile] : 0);
+    if (tile < tiles) of_digit[tile] = total + scan.before;
+    total += scan.all;
+  }
+  if (threadIdx.x == 0) totals[blockIdx.x] = total;
+}
+
+// The lanes of this warp that hold the same digit, of those that hold one.
+__device__ __forceinline__ unsigned lanes_with(uint32_t digit, bool holds) {
+  unsigned lanes = __ballot_sync(kFullWarp, holds);
+#pragma unroll
+  for (int bit = 0; bit < kDigitBits; ++bit) {
+    const bool is_set = (digit >> bit & 1) != 0;
+    const unsigned set = __ballot_sync(kFullWarp, is_set);
+    lanes &= is_set ? set : ~set;
+  }
+  return lanes;
+}
+
+template <class Source>
+__global__ void __launch_bounds__(kThreads) place_kernel(TokenEntry* to, Source source, int64_t count, int shift,
+                                                         const uint32_t* counts, const uint32_t* totals) {
+  __shared__ uint32_t next[kWarps][kDigits];  // where a warp's next entry of a digit goes
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) next[w][threadIdx.x] = 0;
+  __syncthreads();
+  TokenEntry entries[kRounds] = {};
+  for_each_round([&](int round, int64_t i) {
+    if (i >= count) return;
+    entries[round] = source(i);
+    atomicAdd(&next[warp][digit(entries[round], shift)], 1u);
+  });
+  // Behind all smaller digits, the same digit in the tiles before, and in the warps before.
+  uint32_t place =
+      scan_over_block(totals[threadIdx.x]).before + counts[static_cast<int64_t>(threadIdx.x) * gridDim.x + blockIdx.x];
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) {
+    const uint32_t of_warp = next[w][threadIdx.x];
+    next[w][threadIdx.x] = place;
+    place += of_warp;
+  }
+  __syncthreads();
+  for_each_round([&](int round, int64_t i) {
+    const uint32_t mine = digit(entries[round], shift);
+    const unsigned lanes = lanes_with(mine, i < count);
+    const int before = __popc(lanes & ((1u << lane) - 1));
+    if (i < count) to[next[warp][mine] + before] = entries[round];
+    __syncwarp();
+    if (i < count && before == 0) next[warp][mine] += __popc(lanes);
+    __syncwarp();
+  });
+}
+
+template <class Source>
+void sort_by_digit(const Context& context, TokenEntry* to, Source source, int64_t count, int shift) {
+  const unsigned tiles = blocks_for(count, kTile);
+  const Scratch<uint32_t> counts(context, int64_t{kDigits} * tiles), totals(context, kDigits);
+  launch(count_digits_kernel<Source>, {tiles, kThreads}, counts.data(), source, count, shift);
+  launch(add_tiles_before_kernel, {kDigits, kThreads}, counts.data(), totals.data(), int64_t{tiles});
+  launch(place_kernel<Source>, {tiles, kThreads}, to, source, count, shift, counts.data(), totals.data());
+}
+
+}  // namespace
+
+SortedTokens::SortedTokens(const Context& context, const int32_t* tokens, int64_t count, int64_t vocabulary)
+    : a_(context, count), b_(context, count) {
+  require<ShapeError>(count < TokenEntry::kNoRow, "embedding: {} tokens are too many to sort", count);
+  if (count == 0) return;
+  sort_by_digit(context, a_.data(), FromTokens{tokens, vocabulary}, count, 0);
+  TokenEntry *from = a_.data(), *to = b_.data();
+  const int bits = std::bit_width(static_cast<uint64_t>(vocabulary));
+  for (int shift = kDigitBits; shift < bits; shift += kDigitBits) {
+    sort_by_digit(context, to, FromEntries{from}, count, shift);
+    std::swap(from, to);
+  }
+  sorted_ = from;
+}
+
+}  // namespace heed::cuda
