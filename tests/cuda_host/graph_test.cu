@@ -1,6 +1,7 @@
 // Captures: what becomes a graph, in which orders it runs, and what spoils it.
 #include <thread>
 
+#include "tests/cuda_host/stream_kernels.cuh"
 #include "tests/cuda_host/stream_test.cuh"
 
 namespace hostcuda::test {

@@ -1,6 +1,7 @@
 // Streams and events in their three modes, and copies from and to the two kinds of host memory.
 #include <cstring>
 
+#include "tests/cuda_host/stream_kernels.cuh"
 #include "tests/cuda_host/stream_test.cuh"
 
 namespace hostcuda::test {

@@ -1,4 +1,4 @@
-// Streams, events and pinned memory that end with their scope, and two kernels whose order shows.
+// Streams, events and pinned memory that end with their scope.
 #pragma once
 
 #include "tests/cuda_host/kernel_test.cuh"
@@ -45,10 +45,7 @@ class PinnedInt {
   int* value_ = nullptr;
 };
 
-static __global__ void add_kernel(int* values, int summand) { values[threadIdx.x] += summand; }
-static __global__ void double_kernel(int* values) { values[threadIdx.x] *= 2; }
-
-inline uint64_t next_seed() {
+inline uint64_t next_seed() {  // another one each time
   static uint64_t seed = 0;
   return ++seed;
 }
