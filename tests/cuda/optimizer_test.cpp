@@ -101,8 +101,8 @@ TEST_P(OptimizerOnCuda, NumbersOnTheDeviceGiveTheSameBits) {
     by_host->step(learning_rate, 0.7);
     const Tensor numbers =
         on_device({.learning_rate = learning_rate, .optimizer_step = step, .gradient_scale = 0.7, .is_finite = 1});
+    by_device->restore_steps(0);  // as in a recorded update: the host's count is that of the recording
     by_device->step(pointer(numbers));
-    EXPECT_EQ(by_device->steps(), step);
     EXPECT_EQ(a.weights.values(), b.weights.values());
   }
 }
