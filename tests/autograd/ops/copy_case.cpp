@@ -14,4 +14,5 @@ OP_CASE(copy) {
   };
   for (const Shape& shape : {Shape{}, Shape{3, 5}, Shape{3, 7001}}) op.sample(make(shape));
   op.bench(make({768, 512}));
+  op.bench(make({16384, 3072}), Device::cuda);
 }
