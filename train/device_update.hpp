@@ -21,7 +21,7 @@ struct DeviceUpdateOptions {
 
 class DeviceUpdate {
  public:
-  // All live as long as this.
+  // Model and optimizer live as long as this.
   DeviceUpdate(const nn::Gpt& model, const std::vector<optim::ParameterSpan>& spans, optim::Optimizer& optimizer,
                const DeviceUpdateOptions& options);
 
@@ -37,7 +37,7 @@ class DeviceUpdate {
   optim::UpdateNumbers* numbers() const { return static_cast<optim::UpdateNumbers*>(numbers_.ref().data); }
 
   const nn::Gpt& model_;
-  const std::vector<optim::ParameterSpan>& spans_;
+  std::vector<optim::ParameterSpan> spans_;
   optim::Optimizer& optimizer_;
   DeviceUpdateOptions options_;
   int64_t micro_batches_ = 0;

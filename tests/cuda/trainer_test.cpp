@@ -145,7 +145,11 @@ TEST_F(TrainerOnCuda, GoesOnFromTheStateOfAnotherDevice) {
     restore(end, state);
     const std::vector<double> rest = losses(end, kUpdates / 2);
     const std::vector<double> same(expected.end() - static_cast<std::ptrdiff_t>(rest.size()), expected.end());
-    std::string(first) == second ? EXPECT_EQ(rest, same) : expect_near(rest, same, test::kCudaLossF32);
+    if (std::string(first) == second) {
+      EXPECT_EQ(rest, same);
+    } else {
+      expect_near(rest, same, test::kCudaLossF32);
+    }
   }
 }
 
@@ -172,7 +176,7 @@ TEST_F(TrainerOnCuda, ReplaysLeaveOtherTensorsAlone) {
   }
   losses(trainer, 2);
   for (const Tensor& tensor : held) {
-    for (const double value : tensor.values()) ASSERT_EQ(value, 3.0) << "of " << tensor.shape();
+    for (const double value : tensor.values()) ASSERT_EQ(value, 3.0) << "of " << tensor.shape().text();
   }
 }
 

@@ -89,6 +89,7 @@ unsigned atomicAdd(unsigned* address, unsigned value);
 unsigned long long atomicAdd(unsigned long long* address, unsigned long long value);
 int atomicMax(int* address, int value);
 unsigned atomicMax(unsigned* address, unsigned value);
+unsigned long long atomicMax(unsigned long long* address, unsigned long long value);
 int atomicMin(int* address, int value);
 unsigned atomicMin(unsigned* address, unsigned value);
 int atomicOr(int* address, int value);
