@@ -36,8 +36,7 @@ T shuffle_value(Shuffle kind, unsigned mask, T value, int argument, int width, S
 
 }  // namespace hostcuda
 
-// ---- Waiting
-// ---------------------------------------------------------------------------------------------------------
+// ---- Waiting --------------------------------------------------------------------------------------------------------
 void __syncthreads(hostcuda::Site site = hostcuda::Site::current());
 int __syncthreads_count(int predicate, hostcuda::Site site = hostcuda::Site::current());
 int __syncthreads_and(int predicate, hostcuda::Site site = hostcuda::Site::current());
@@ -48,8 +47,7 @@ inline void __threadfence() {}
 inline void __threadfence_block() {}
 [[noreturn]] void __trap();
 
-// ---- Warps
-// -----------------------------------------------------------------------------------------------------------
+// ---- Warps ----------------------------------------------------------------------------------------------------------
 unsigned __ballot_sync(unsigned mask, int predicate, hostcuda::Site site = hostcuda::Site::current());
 inline int __any_sync(unsigned mask, int predicate, hostcuda::Site site = hostcuda::Site::current()) {
   return __ballot_sync(mask, predicate, site) != 0;
@@ -81,9 +79,9 @@ requires hostcuda::kIsShuffled<T> T __shfl_xor_sync(unsigned mask, T value, int 
   return hostcuda::shuffle_value(hostcuda::Shuffle::exchange, mask, value, lane_mask, width, site);
 }
 
-// ---- Atomics
-// --------------------------------------------------------------------------------------------------------- Of integers
-// only: a sum of floats in any order is not the same sum again.
+// ---- Atomics --------------------------------------------------------------------------------------------------------
+
+// Of integers only: a sum of floats in any order is not the same sum again.
 int atomicAdd(int* address, int value);
 unsigned atomicAdd(unsigned* address, unsigned value);
 unsigned long long atomicAdd(unsigned long long* address, unsigned long long value);
@@ -99,8 +97,7 @@ unsigned atomicExch(unsigned* address, unsigned value);
 int atomicCAS(int* address, int expected, int desired);
 unsigned atomicCAS(unsigned* address, unsigned expected, unsigned desired);
 
-// ---- Memory hints
-// ----------------------------------------------------------------------------------------------------
+// ---- Memory hints ---------------------------------------------------------------------------------------------------
 template <class T>
 T __ldg(const T* address) {
   return *address;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tests/cuda_host/src/cublas_lt.hpp"
 #include "tests/cuda_host/src/device.hpp"
 #include "tests/cuda_host/src/device_memory.hpp"
 #include "tests/cuda_host/src/engine.hpp"
@@ -130,7 +131,8 @@ std::vector<std::string> leaks() {
   const Guard guard(runtime_lock);
   std::vector<std::string> lines = unfinished_work();
   if (!streams().empty()) lines.push_back(format("%zu streams", streams().size()));
-  for (const auto& more : {live_events(), live_graphs(), live_device_memory(), live_pinned_memory()}) {
+  for (const auto& more :
+       {live_events(), live_graphs(), live_device_memory(), live_pinned_memory(), live_cublas_objects()}) {
     lines.insert(lines.end(), more.begin(), more.end());
   }
   return lines;
