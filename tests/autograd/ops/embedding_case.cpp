@@ -55,6 +55,9 @@ OP_CASE(embedding) {
   op.sample(embedding_sample({65, 33}, {2, 9}));
   op.sample(embedding_sample({7, 130}, {3, 2, 40}));
   op.sample(embedding_sample({300, 64}, {4, 5}));
+  // Tokens that occur hundreds of times, and more of them than CUDA sorts in one piece.
+  op.sample(embedding_sample({2, 4}, {1100}));
+  op.sample(embedding_sample({260, 3}, {2, 1100}));
 
   op.error<ValueError>(
       "token too large",

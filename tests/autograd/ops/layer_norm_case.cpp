@@ -47,6 +47,16 @@ OP_CASE(layer_norm) {
   for (const Shape& shape : {Shape{4}, Shape{3, 3}, Shape{2, 3, 65}, Shape{70, 33}, Shape{5, 128}}) {
     op.sample(sample(shape));
   }
+  // Rows that CUDA shares out among more and more threads, with and without whole vectors of 16 bytes.
+  for (const int64_t width : {260, 510, 1000, 1025, 2048, 4001, 8192, 8197, 8200}) {
+    const Shape shape{2, width}, columns{width};
+    op.sample({.label = shape.text(),
+               .inputs = {normal("x", shape, 0.5, 2), vector_parameter(normal("weight", columns, 1, 0.3)),
+                          vector_parameter(normal("bias", columns))},
+               .run = [](const Tensors& in) { return layer_norm(in[0], in[1], in[2], kEps); },
+               .reference = plain([](const auto& in) { return reference(in); }),
+               .check_gradients_by_differences = width < 300});
+  }
   op.sample({.label = "without bias",
              .inputs = {normal("x", {6, 17}), vector_parameter(normal("weight", {17}, 1, 0.3))},
              .run = [](const Tensors& in) { return layer_norm(in[0], in[1], Tensor(), kEps); },
