@@ -141,18 +141,21 @@ compare_losses() {
           exit bad || NR != 20 || worst > most }'
 }
 
-# sanitize TOOL PRECISION: three updates, the first given to the device one by one, the others as a graph.
+# sanitize TOOL NAME COMMAND...
 sanitize() {
-  local tool code=0 only_heed=()
+  local tool code=0 only_heed=() output=$work/$1-$2.txt
   tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer /opt/nvidia/*/compute-sanitizer 2>/dev/null)
   [[ -n $tool ]] || { echo "there is no compute-sanitizer here"; return 77; }
   # The other two must see what the kernels of cuBLASLt write.
   [[ $1 == memcheck || $1 == initcheck ]] || only_heed=(--kernel-name kns=heed)
-  "${tool%%$'\n'*}" --tool "$1" --error-exitcode 99 "${only_heed[@]}" "$heed" train "$work/tiny.toml" "train.run_dir=$work/$1-$2" \
-    train.device=cuda train.steps=3 "train.precision=$2" | tee "$work/$1-$2.txt" || code=$?
-  if grep -q 'Device not supported' "$work/$1-$2.txt"; then
+  "${tool%%$'\n'*}" --tool "$1" --error-exitcode 99 "${only_heed[@]}" "${@:3}" | tee "$output" || code=$?
+  if grep -q 'Device not supported' "$output"; then
     echo "compute-sanitizer cannot use this device"
     return 77
+  fi
+  if grep -q ' 0 tests from' "$output"; then
+    echo "the filter leaves no test"
+    return 1
   fi
   return "$code"
 }
@@ -175,8 +178,15 @@ done
 start losses-f32 100 compare_losses f32 $loss_tolerance_f32
 start losses-bf16 100 compare_losses bf16 $loss_tolerance_bf16
 for tool in memcheck racecheck synccheck initcheck; do
-  for precision in f32 bf16; do start "$tool-$precision" 150 sanitize $tool $precision; done
+  # The first update is given to the device one by one, the others as a graph.
+  for precision in f32 bf16; do
+    start "$tool-$precision" 150 sanitize $tool $precision "$heed" train "$work/tiny.toml" \
+      "train.run_dir=$work/$tool-$precision" train.device=cuda train.steps=3 "train.precision=$precision"
+  done
 done
+# Here each tensor is an allocation of its own, so that an access outside of it shows.
+start memcheck-operations 200 sanitize memcheck operations "$programs/cuda_tests" --gtest_brief=1 \
+  --gtest_filter='*EveryOpOnCudaAgain.SameBits*'
 finish
 
 # ---- The benchmarks --------------------------------------------------------------------------------------------------

@@ -32,10 +32,13 @@ fi
 SCRIPT
 fake "$bin/cuda_tests" <<'SCRIPT'
 sleep "${FAKE_SLEEP:-0}"
-echo "shard $GTEST_SHARD_INDEX of $GTEST_TOTAL_SHARDS"
+echo "shard ${GTEST_SHARD_INDEX:-} of ${GTEST_TOTAL_SHARDS:-}"
+[[ $* != *filter* ]] || echo "[==========] ${FAKE_FILTERED:-9} tests from ${FAKE_FILTERED:-9} test suites ran."
 exit "${FAKE_TESTS:-0}"
 SCRIPT
 fake "$tools/compute-sanitizer" <<'SCRIPT'
+while [[ $1 == --* ]]; do shift 2; done
+"$@" || exit
 echo "${FAKE_SANITIZER:-ERROR SUMMARY: 0 errors}"
 exit "${FAKE_SANITIZER_CODE:-0}"
 SCRIPT
@@ -102,6 +105,10 @@ result losses-f32 failed
 case_name='the sanitizer finds something'
 run 1 FAKE_SANITIZER_CODE=99 FAKE_SANITIZER='Invalid __global__ read'
 result memcheck-f32 failed
+
+case_name='the sanitizer gets no test'
+run 1 FAKE_FILTERED=0
+result memcheck-operations failed
 
 case_name='the sanitizer cannot use the device'
 run 0 FAKE_SANITIZER_CODE=1 FAKE_SANITIZER='Error: Device not supported'

@@ -131,7 +131,7 @@ def learning_rate(config, step):
     return c["min_learning_rate"] + (peak - c["min_learning_rate"]) * share
 
 
-def update(model, optimizer, config, step, inputs, targets, precision=contextlib.nullcontext()):
+def update(model, optimizer, config, step, inputs, targets, precision=contextlib.nullcontext(), loss_of=loss_of):
     """One update; gives the loss before it and the norm of the gradients before clipping."""
     optimizer.zero_grad(set_to_none=True)
     rows = config["train"]["micro_batch_size"] or len(inputs)
@@ -209,12 +209,12 @@ def time_updates(options):
     optimizer = make_optimizer(model, config["optim"], fused=True)
     bf16 = options.dtype == "bf16"
     precision = torch.autocast(options.device, dtype=torch.bfloat16) if bf16 else contextlib.nullcontext()
-    run = torch.compile(model) if options.compile else model
+    run, loss = (torch.compile(model), torch.compile(loss_of)) if options.compile else (model, loss_of)
     shape = (config["train"]["batch_size"], config["model"]["seq_len"])
     inputs, targets = torch.randint(vocab_size, (2, *shape), device=options.device)
 
     def call():
-        update(run, optimizer, config, 0, inputs, targets, precision)
+        update(run, optimizer, config, 0, inputs, targets, precision, loss)
 
     print_timing(timed(call, options), options, tokens=inputs.numel())
 
