@@ -133,6 +133,16 @@ OpSample packed_sample(const Setting& s) {
 
 Tensor ones(const Shape& shape, DType dtype = DType::f32) { return full(shape, dtype, 1.0); }
 
+Setting bench_setting(int64_t batch, int64_t length, int64_t head_size) {
+  return {.label = fmt::format("{} x {}, 12 heads of {}", batch, length, head_size),
+          .batch = batch,
+          .queries = length,
+          .keys = length,
+          .heads = 12,
+          .kv_heads = 12,
+          .head_size = head_size};
+}
+
 std::function<void()> with(const AttentionOptions& options, const Shape& q = {2, 4, 12}, const Shape& k = {2, 5, 12}) {
   return [=] { attention(ones(q), ones(k), ones(k), options); };
 }
@@ -270,15 +280,14 @@ OP_CASE(attention) {
                    .heads = 4,
                    .kv_heads = 4,
                    .head_size = 32}));
-  for (const int64_t length : {256, 1024, 4096}) {
-    op.bench(sample({.label = fmt::format("1 x {}, 12 heads of 64", length),
-                     .batch = 1,
-                     .queries = length,
-                     .keys = length,
-                     .heads = 12,
-                     .kv_heads = 12,
-                     .head_size = 64}));
+  for (const int64_t length : {256, 1024, 4096}) op.bench(sample(bench_setting(1, length, 64)));
+  // 16384 tokens each.
+  for (const int64_t head_size : {64, 128}) {
+    for (int64_t length = 256; length <= 8192; length *= 2) {
+      op.bench(sample(bench_setting(16384 / length, length, head_size)), Device::cuda);
+    }
   }
+  for (const int64_t head_size : {32, 96, 256}) op.bench(sample(bench_setting(16, 1024, head_size)), Device::cuda);
 }
 
 OP_CASE(attention_packed) {
@@ -310,11 +319,17 @@ OP_CASE(attention_packed) {
         attention_packed(from_tokens({1, 1, 3}, {1, 2, 3}), {});
       },
       "i32");
-  op.bench(packed_sample({.label = "64 x 256, 6 heads of 64",
-                          .batch = 64,
-                          .queries = 256,
-                          .keys = 256,
-                          .heads = 6,
-                          .kv_heads = 6,
-                          .head_size = 64}));
+  Setting baby{.label = "64 x 256, 6 heads of 64",
+               .batch = 64,
+               .queries = 256,
+               .keys = 256,
+               .heads = 6,
+               .kv_heads = 6,
+               .head_size = 64};
+  op.bench(packed_sample(baby));
+  op.bench(packed_sample(baby), Device::cuda);
+  baby.label += ", dropout 0.2";
+  baby.dropout = 0.2;
+  op.bench(packed_sample(baby), Device::cuda);
+  op.bench(packed_sample(bench_setting(16, 1024, 64)), Device::cuda);
 }

@@ -49,6 +49,8 @@ OP_CASE(cross_entropy) {
   op.sample(sample({2, 3, 65}, 65));
   op.sample(sample({70, 7}, 7));
   op.sample(sample({3, 1031}, 1031));
+  op.sample(sample({2, 3003}, 3003));
+  op.sample(sample({3, 2176}, 2101, {.vocab = 2101}));
   op.sample(sample({9, 4}, 4, {.ignore_index = 2}));
   op.sample(sample({9, 4}, 4, {.denominator = 20}));
   op.sample(sample({2, 5, 40}, 33, {.ignore_index = 3, .denominator = 64, .vocab = 33}));
@@ -134,4 +136,6 @@ OP_CASE(cross_entropy) {
 
   op.bench(sample({768, 65}, 65));
   op.bench(sample({4096, 32}, 32));
+  op.bench(sample({16384, 65}, 65), Device::cuda);
+  op.bench(sample({8192, 50304}, 50304), Device::cuda);
 }

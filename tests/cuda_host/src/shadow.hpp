@@ -35,12 +35,7 @@ struct Cell {
 // there is one for each half, or for each byte. Kernels in f32 and bf16 so need one cell an access.
 class Shadow {
  public:
-  void cover(uintptr_t begin, size_t bytes) {
-    begin_ = begin;
-    words_ = reserve_cells(bytes / 4);
-    halves_ = reserve_cells(bytes / 4);
-    odd_bytes_ = reserve_cells(bytes / 2);
-  }
+  void cover(uintptr_t begin, size_t bytes);
   bool is_empty() const { return words_ == nullptr; }
 
   // Calls visit(cell, address) for the cells of [address, address + bytes). is_uniform: afterwards the cells of what
@@ -67,7 +62,6 @@ class Shadow {
   void forget(uintptr_t page, size_t bytes);
 
  private:
-  static Cell* reserve_cells(size_t count);
   static Grain grain(const Cell& cell) { return static_cast<Grain>(cell.grain); }
   static void set_grain(Cell& cell, Grain grain) { cell.grain = static_cast<uint32_t>(grain) & 3u; }
 

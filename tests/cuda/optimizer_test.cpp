@@ -1,0 +1,185 @@
+// Optimizers and the norm of gradients on CUDA, held against the same in f64 on the CPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "optim/adamw.hpp"
+#include "optim/grad_clip.hpp"
+#include "optim/sgd.hpp"
+#include "tests/cuda/cuda_test.hpp"
+#include "tests/optim/optimizer_fixture.hpp"
+#include "tests/support/tolerance.hpp"
+
+namespace heed::optim {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
+
+enum class Kind { adamw, sgd };
+
+class OptimizerOnCuda : public test::CudaTest, public testing::WithParamInterface<Kind> {
+ protected:
+  static std::unique_ptr<Optimizer> make(std::vector<ParameterSpan> spans) {
+    if (GetParam() == Kind::sgd) return std::make_unique<Sgd>(std::move(spans), SgdOptions{.weight_decay = 0.2});
+    return std::make_unique<AdamW>(std::move(spans), AdamWOptions{.beta1 = 0.8, .beta2 = 0.99, .weight_decay = 0.3});
+  }
+  // The n elements from `offset` on, between elements that nobody may touch.
+  static ParameterSpan span_on_cuda(const std::vector<double>& weights, bool decay, int64_t offset = 0) {
+    const auto n = static_cast<int64_t>(weights.size());
+    const auto make_part = [&] {
+      return full({offset + n + 3}, DType::f32, 77.0, Device::cuda).slice(offset, Shape{n});
+    };
+    const ParameterSpan span{make_part(), make_part(), decay};
+    copy_elements_to(span.weights.ref(), from_values({n}, DType::f32, weights));
+    return span;
+  }
+  static void set(const Tensor& tensor, const std::vector<double>& values) {
+    copy_elements_to(tensor.ref(), from_values(tensor.shape(), DType::f32, values));
+  }
+  // The numbers of an update, where the device reads them.
+  static Tensor on_device(const UpdateNumbers& numbers) {
+    const Tensor memory = empty({static_cast<int64_t>(sizeof numbers / sizeof(double))}, DType::f64, Device::cuda);
+    copy_memory(memory.ref().data, Device::cuda, &numbers, Device::cpu, sizeof numbers);
+    return memory;
+  }
+  static const UpdateNumbers* pointer(const Tensor& numbers) {
+    return static_cast<const UpdateNumbers*>(numbers.ref().data);
+  }
+};
+
+TEST_P(OptimizerOnCuda, FollowsF64OnTheCpu) {
+  for (const int64_t n : {1, 3, 4, 1023, 1025, 4100}) {
+    for (const int64_t offset : {0, 1}) {
+      SCOPED_TRACE(testing::Message() << n << " from " << offset);
+      const bool decay = offset == 0;
+      const std::vector<double> start = random_values(n, 0);
+      const ParameterSpan span = span_on_cuda(start, decay, offset), exact = make_span(DType::f64, start, start, decay);
+      const auto optimizer = make({span}), plain = make({exact});
+      constexpr int kSteps = 20;
+      for (int step = 1; step <= kSteps; ++step) {
+        const double learning_rate = 0.1 / step, scale = step % 2 == 0 ? 1.0 : 0.37;
+        const std::vector<double> gradients = random_values(n, static_cast<uint32_t>(step));
+        set(span.gradients, gradients);
+        set_gradients(exact, gradients);
+        optimizer->step(learning_rate, scale);
+        plain->step(learning_rate, scale);
+        ASSERT_EQ(span.gradients.values(), gradients);
+      }
+      const auto expect_close = [&](const Tensor& got, const Tensor& want, double least) {
+        double largest = least;
+        for (const double value : want.values()) largest = std::max(largest, std::abs(value));
+        const double bound = kSteps * test::kF32UpdateRoundings * test::kF32Epsilon * largest;
+        for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+          ASSERT_NEAR(got.values()[i], want.values()[i], bound) << i;
+        }
+      };
+      expect_close(span.weights, exact.weights, 1.0);
+      for (size_t i = 0; i < plain->state().size(); ++i) {
+        expect_close(optimizer->state()[i].second, plain->state()[i].second, 0.0);
+      }
+    }
+  }
+}
+
+TEST_P(OptimizerOnCuda, TouchesItsSpanAlone) {
+  const Tensor all = full({40}, DType::f32, 5.0, Device::cuda), gradients = full({40}, DType::f32, 1.0, Device::cuda);
+  make({{all.slice(9, {22}), gradients.slice(9, {22}), true}})->step(0.1, 1);
+  const std::vector<double> values = all.values();
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i] == 5, i < 9 || i >= 31) << i;
+}
+
+TEST_P(OptimizerOnCuda, NumbersOnTheDeviceGiveTheSameBits) {
+  const std::vector<double> start = random_values(1001, 1), gradients = random_values(1001, 2);
+  const ParameterSpan a = span_on_cuda(start, true), b = span_on_cuda(start, true);
+  set(a.gradients, gradients);
+  set(b.gradients, gradients);
+  const auto by_host = make({a}), by_device = make({b});
+  for (int64_t step = 1; step <= 3; ++step) {
+    const double learning_rate = 0.1 / static_cast<double>(step);
+    by_host->step(learning_rate, 0.7);
+    const Tensor numbers =
+        on_device({.learning_rate = learning_rate, .optimizer_step = step, .gradient_scale = 0.7, .is_finite = 1});
+    by_device->step(pointer(numbers));
+    EXPECT_EQ(by_device->steps(), step);
+    EXPECT_EQ(a.weights.values(), b.weights.values());
+  }
+}
+
+TEST_P(OptimizerOnCuda, NothingChangesWhereTheUpdateIsNotFinite) {
+  const std::vector<double> start = random_values(37, 3);
+  const ParameterSpan span = span_on_cuda(start, true);
+  const auto optimizer = make({span});
+  const Tensor numbers = on_device({.learning_rate = 0.1, .optimizer_step = 1, .is_finite = 0});
+  optimizer->step(pointer(numbers));
+  EXPECT_EQ(span.weights.values(), start);
+  for (const auto& [name, state] : optimizer->state()) EXPECT_EQ(state.values(), std::vector<double>(37, 0.0)) << name;
+}
+
+TEST_P(OptimizerOnCuda, NanAndInfShow) {
+  for (const double poison : {kNan, kInf}) {
+    const ParameterSpan span = span_on_cuda(std::vector<double>(9, 1.0), false);
+    std::vector<double> gradients(9, 1.0);
+    gradients[5] = poison;
+    set(span.gradients, gradients);
+    make({span})->step(0.1, 1);
+    const std::vector<double> weights = span.weights.values();
+    for (size_t i = 0; i < weights.size(); ++i) EXPECT_EQ(std::isfinite(weights[i]), i != 5) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, OptimizerOnCuda, testing::Values(Kind::adamw, Kind::sgd),
+                         [](const auto& info) { return info.param == Kind::adamw ? "adamw" : "sgd"; });
+
+class GlobalNormOnCuda : public test::CudaTest {
+ protected:
+  static ParameterSpan with_gradients(const std::vector<double>& values, int64_t offset = 0) {
+    const Shape shape{static_cast<int64_t>(values.size())};
+    const Tensor gradients = full({offset + shape.numel()}, DType::f32, kNan, Device::cuda).slice(offset, shape);
+    copy_elements_to(gradients.ref(), from_values(shape, DType::f32, values));
+    return {full(shape, DType::f32, 99.0, Device::cuda), gradients, true};
+  }
+};
+
+TEST_F(GlobalNormOnCuda, IsThatOfAllSpansTogether) {
+  EXPECT_EQ(global_norm({with_gradients({3}), with_gradients({0, -4})}), 5.0);
+  EXPECT_EQ(global_norm({with_gradients({})}), 0.0);
+}
+
+TEST_F(GlobalNormOnCuda, IsAccurateAtAllSizes) {
+  // One vector and less, one block, some, and more stretches than there are blocks.
+  for (const int64_t n : {1, 3, 4, 5, 1023, 4096, 4099, 20'001, 4'200'003}) {
+    const std::vector<double> values =
+        n > 1'000'000 ? std::vector<double>(static_cast<size_t>(n), 0.5) : random_values(n, 1);
+    long double sum = 0;
+    for (const double v : values) sum += static_cast<long double>(v) * v;
+    const double want = static_cast<double>(std::sqrt(sum));
+    for (const int64_t offset : {0, 3}) {
+      const ParameterSpan span = with_gradients(values, offset);
+      const double norm = global_norm({span});
+      EXPECT_NEAR(norm, want, test::kF64 * want) << n << " from " << offset;
+      EXPECT_EQ(global_norm({span}), norm);
+    }
+  }
+}
+
+TEST_F(GlobalNormOnCuda, NeitherOverflowsNorUnderflows) {
+  EXPECT_NEAR(global_norm({with_gradients({3e38, 1})}) / 3e38, 1.0, test::kSixDigits);
+  EXPECT_NEAR(global_norm({with_gradients({3e-38, 4e-38})}) / 5e-38, 1.0, test::kSixDigits);
+}
+
+TEST_F(GlobalNormOnCuda, ShowsNanAndInfAtAnyPlace) {
+  for (const size_t n : {size_t{1}, size_t{37}, size_t{5'000}}) {
+    for (const size_t place : {size_t{0}, n / 2, n - 1}) {
+      std::vector<double> values(n, 1.0);
+      values[place] = kNan;
+      EXPECT_TRUE(std::isnan(global_norm({with_gradients({1}), with_gradients(values)})));
+      values[place] = -kInf;
+      EXPECT_EQ(global_norm({with_gradients({1}), with_gradients(values)}), kInf);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed::optim
