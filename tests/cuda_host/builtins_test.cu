@@ -36,7 +36,7 @@ TEST_F(Builtins, EachThreadKnowsItsPlace) {
 }
 
 struct WarpResult {
-  int from_lane, up, down, exchanged, in_segment, of_half;
+  int from_lane, up, down, exchanged, in_segment, up_in_segment, down_in_segment, out_of_segment, of_half;
   unsigned ballot;
   int any, all;
 };
@@ -49,6 +49,9 @@ __global__ void warp_kernel(WarpResult* out) {
   r.down = __shfl_down_sync(kFullWarp, lane, 3);
   r.exchanged = __shfl_xor_sync(kFullWarp, lane, 9);
   r.in_segment = __shfl_sync(kFullWarp, lane, 1, 8);
+  r.up_in_segment = __shfl_up_sync(kFullWarp, lane, 1, 8);
+  r.down_in_segment = __shfl_down_sync(kFullWarp, lane, 2, 8);
+  r.out_of_segment = __shfl_xor_sync(kFullWarp, lane, 8, 8);
   r.ballot = __ballot_sync(kFullWarp, lane % 3 == 0);
   r.any = __any_sync(kFullWarp, lane == 7);
   r.all = __all_sync(kFullWarp, lane < 31);
@@ -70,6 +73,9 @@ TEST_F(Builtins, WarpOperations) {
       EXPECT_EQ(r.down, lane > 28 ? lane : lane + 3);
       EXPECT_EQ(r.exchanged, lane ^ 9);
       EXPECT_EQ(r.in_segment, lane / 8 * 8 + 1);
+      EXPECT_EQ(r.up_in_segment, lane % 8 == 0 ? lane : lane - 1);
+      EXPECT_EQ(r.down_in_segment, lane % 8 > 5 ? lane : lane + 2);
+      EXPECT_EQ(r.out_of_segment, lane / 8 % 2 == 0 ? lane : lane - 8) << "only higher segments are out of reach";
       EXPECT_EQ(r.ballot, 0x49249249u);
       EXPECT_EQ(r.any, 1);
       EXPECT_EQ(r.all, 0);

@@ -101,6 +101,18 @@ class Commands(CommandLine):
         self.assert_error(result, 6, "update", "learning_rate")
         self.assertTrue((self.folder / "runs" / "tiny" / "metrics.csv").exists())
 
+    def test_devices(self):
+        """Where no CUDA device is visible the CPU stands in for auto, with a notice where the build has CUDA."""
+        hidden = {"CUDA_VISIBLE_DEVICES": ""}
+        info = self.run_heed("info", **hidden).stdout
+        result = self.run_heed("train", self.config, "train.device=cuda", **hidden)
+        self.assert_error(result, 5, "train.device", "cuda", "cpu")
+        self.assertFalse((self.folder / "runs").exists())
+        result = self.run_heed("train", self.config, "train.device=auto", **hidden)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual("notice        on the CPU: no CUDA device" in result.stdout, "CUDA          code for" in info)
+        self.assert_error(self.run_heed("train", self.config, "train.device=gpu"), 2, "device", "gpu", "cuda")
+
     def test_unknown_operation(self):
         self.assert_error(self.run_heed("gradcheck", "layernorm"), 2, "layer_norm")
         self.assert_error(self.run_heed("bench", "layernorm"), 2, "layernorm")
