@@ -36,6 +36,9 @@ void copy_on_device(void* to, const void* from, int64_t bytes);
 void fill(void* memory, int byte, int64_t bytes);
 void synchronize();
 
+// Whether products of f32 may cut their inputs to 10 bits of fraction (TF32) and run on tensor cores. Off at the start.
+void set_tf32(bool on);
+
 // Memory of the host that the device copies from and to by itself, while the host goes on.
 class PinnedBuffer {
  public:
