@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "tests/cuda_host/kernel_test.cuh"
 
@@ -33,6 +34,23 @@ TEST_F(Builtins, EachThreadKnowsItsPlace) {
       EXPECT_EQ(places[i].z, i / 60 / 6);
     }
   }
+}
+
+__global__ void ticket_kernel(int* counter, int* tickets) { tickets[blockIdx.x] = atomicAdd(counter, 1); }
+
+TEST_F(Builtins, TheScheduleOrdersTheBlocks) {
+  const auto order = [](uint64_t seed) {
+    DeviceArray<int> counter(std::vector<int>{0}), tickets(6);
+    set_schedule(seed);
+    EXPECT_EQ(launch({6, 1}, ticket_kernel, counter.data(), tickets.data()), cudaSuccess);
+    return tickets.values();
+  };
+  EXPECT_EQ(order(0), (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(order(1), (std::vector<int>{5, 4, 3, 2, 1, 0}));
+  const std::vector<int> shuffled = order(4);
+  EXPECT_NE(shuffled, order(0));
+  EXPECT_NE(shuffled, order(1));
+  EXPECT_EQ(std::set<int>(shuffled.begin(), shuffled.end()).size(), 6u) << "each block once";
 }
 
 struct WarpResult {

@@ -13,12 +13,7 @@
 
 namespace hostcuda::test {
 
-#ifdef HOSTCUDA_CHECK
-constexpr bool kSeesAllAccesses = true;
-#else
-constexpr bool kSeesAllAccesses = false;
-#endif
-
+inline const bool kSeesAllAccesses = sees_all_accesses();
 inline constexpr unsigned kFullWarp = 0xFFFFFFFFu;
 
 // Device memory of exactly `size` elements, never written unless values are given.

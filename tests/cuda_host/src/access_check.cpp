@@ -11,14 +11,14 @@
 namespace hostcuda {
 
 thread_local constinit Moment now{};
-Watched device_watch;
+Watched device_watch{};
+thread_local constinit Watched dynamic_watch{};
 uint64_t access_count = 0;
 const uintptr_t code_begin = image().base;
 
 namespace {
 
-// Shared memory of the block that this OS thread runs.
-thread_local Watched dynamic_watch, static_watch;
+thread_local constinit Watched static_watch{};
 
 // Which bytes of the executable's thread-local memory belong to __shared__ arrays.
 const std::vector<uint8_t> is_in_shared_array = [] {
@@ -74,10 +74,8 @@ void enter_block(const Multiprocessor& processor) {
 
 template <Access kind>
 void check_elsewhere(const void* address, size_t bytes, const void* place) {
-  if (dynamic_watch.owns(address) && dynamic_watch.owns(static_cast<const char*>(address) + bytes - 1)) {
-    check_cells<kind, true>(dynamic_watch.shadow, address, bytes, place);
-  } else if (static_watch.owns(address) &&
-             is_in_shared_array[reinterpret_cast<uintptr_t>(address) - static_watch.begin] != 0) {
+  if (static_watch.owns(address) &&
+      is_in_shared_array[reinterpret_cast<uintptr_t>(address) - static_watch.begin] != 0) {
     check_cells<kind, true>(static_watch.shadow, address, bytes, place);
   } else if (multiprocessor->arena_owns(address)) {
     Finding(address, bytes, kind, place).add(Fault::no_memory, {}, 0);
@@ -112,6 +110,8 @@ void check_access(Thread& thread, const void* address, size_t bytes, Access kind
   self = running;
   if (running != &thread) enter_thread(*multiprocessor, *running);
 }
+
+bool sees_all_accesses() { return true; }
 
 uint64_t take_access_count() { return std::exchange(access_count, 0); }
 

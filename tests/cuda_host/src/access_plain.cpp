@@ -6,6 +6,8 @@
 
 namespace hostcuda {
 
+bool sees_all_accesses() { return false; }
+
 void enter_thread(const Multiprocessor&, const Thread&) {}
 void enter_block(const Multiprocessor&) {}
 

@@ -14,6 +14,7 @@
 namespace hostcuda {
 
 constexpr unsigned kWarp = 32, kMaxThreads = 1024;
+constexpr uint32_t kMaxEpoch = 0xFFFF;  // see Warp
 
 struct Launch {
   KernelCall call;

@@ -17,11 +17,11 @@ namespace {
   multiprocessor->abandon_block();
 }
 
-template <Access kind>
-inline void check_aligned(const void* address, size_t bytes, const void* place) {
+template <Access kind, size_t bytes>
+inline void check_aligned(const void* address, const void* place) {
   if (self == nullptr) return;  // code of the host
   if (reinterpret_cast<uintptr_t>(address) % (bytes < 8 ? bytes : 8) != 0) is_misaligned(address, bytes, place);
-  check<kind>(address, bytes, place);
+  check<kind, bytes == 4>(address, bytes, place);
 }
 template <Access kind>
 inline void check_any(const void* address, size_t bytes, const void* place) {
@@ -45,8 +45,8 @@ using hostcuda::Access;
 
 #define HOSTCUDA_PLACE __builtin_return_address(0)
 #define HOSTCUDA_HOOKS(bytes)                                                                                         \
-  void __tsan_read##bytes(void* address) { hostcuda::check_aligned<Access::read>(address, bytes, HOSTCUDA_PLACE); }   \
-  void __tsan_write##bytes(void* address) { hostcuda::check_aligned<Access::write>(address, bytes, HOSTCUDA_PLACE); } \
+  void __tsan_read##bytes(void* address) { hostcuda::check_aligned<Access::read, bytes>(address, HOSTCUDA_PLACE); }   \
+  void __tsan_write##bytes(void* address) { hostcuda::check_aligned<Access::write, bytes>(address, HOSTCUDA_PLACE); } \
   void __tsan_unaligned_read##bytes(void* address) {                                                                  \
     hostcuda::check_any<Access::read>(address, bytes, HOSTCUDA_PLACE);                                                \
   }                                                                                                                   \

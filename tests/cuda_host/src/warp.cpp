@@ -61,7 +61,9 @@ void lead_ballot(Warp&, const WarpOperation& operation) {
 
 // Only a __syncwarp of all lanes counts as an order between them: one of a few would need a clock for each lane.
 void lead_syncwarp(Warp& warp, const WarpOperation& operation) {
-  if (operation.arrived == warp.present) ++warp.epoch;
+  if (operation.arrived != warp.present) return;
+  if (warp.epoch == kMaxEpoch) give_up("more __syncwarp between two barriers than can be numbered");
+  ++warp.epoch;
 }
 
 }  // namespace
