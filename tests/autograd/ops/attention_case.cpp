@@ -194,6 +194,7 @@ OP_CASE(attention) {
            .differences = false},
            // Head sizes that tensor cores take, in bf16.
            {.label = "heads of 8, one of all", .batch = 1, .queries = 1, .keys = 1, .head_size = 8},
+           {.label = "heads of 8, own scale below 0", .head_size = 8, .scale = -0.5},
            {.label = "heads of 24", .queries = 33, .keys = 33, .head_size = 24, .differences = false},
            {.label = "heads of 32, full",
            .queries = 17,
