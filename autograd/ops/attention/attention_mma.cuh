@@ -70,7 +70,7 @@ template <int kBlocks, int kColumns>
 struct Fragment {
   float at[kBlocks][kColumns / 8][4];
 
-  __device__ bool holds_nan() const {
+  __device__ __forceinline__ bool holds_nan() const {
     bool found = false;
 #pragma unroll
     for (const auto& rows : at) {
@@ -82,7 +82,19 @@ struct Fragment {
     }
     return found;
   }
-  __device__ void scale(float factor) {
+  // is_kept(m, j, e): others become 0, whatever they are.
+  template <class IsKept>
+  __device__ __forceinline__ void clear_unless(const IsKept& is_kept) {
+#pragma unroll
+    for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+      for (int j = 0; j < kColumns / 8; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) at[m][j][e] = is_kept(m, j, e) ? at[m][j][e] : 0.0f;
+      }
+    }
+  }
+  __device__ __forceinline__ void scale(float factor) {
 #pragma unroll
     for (auto& rows : at) {
 #pragma unroll

@@ -42,21 +42,23 @@ struct Forward {
 struct SoftmaxRows {
   OnlineSoftmax row[kBlocks][2];
 
-  // Scores become weights; what was summed before is scaled to the new maximum.
+  // Scores, in units of scale > 0, become weights; what was summed before is scaled to the new maximum.
   template <int kKeys, int kColumns>
-  __device__ __forceinline__ void take(Fragment<kBlocks, kKeys>& scores, Fragment<kBlocks, kColumns>& sums) {
+  __device__ __forceinline__ void take(Fragment<kBlocks, kKeys>& scores, float scale,
+                                       Fragment<kBlocks, kColumns>& sums) {
 #pragma unroll
     for (int n = 0; n < 2 * kBlocks; ++n) {
       OnlineSoftmax& softmax = row[n / 2][n % 2];
       const int e = n % 2 * 2;
-      float highest = softmax.maximum;
+      float highest = -INFINITY;
 #pragma unroll
       for (const auto& block : scores.at[n / 2]) highest = fmaxf(block[e + 1], fmaxf(block[e], highest));
-      const float factor = softmax.raise(warp_reduce<4>(highest, Max{})), base = softmax.base();
+      highest = fmaxf(warp_reduce<4>(highest, Max{}) * scale, softmax.maximum);
+      const float factor = softmax.raise(highest), base = softmax.base();
 #pragma unroll
       for (auto& block : scores.at[n / 2]) {
-        block[e] = power_of_2(block[e] - base);
-        block[e + 1] = power_of_2(block[e + 1] - base);
+        block[e] = power_of_2(block[e] * scale - base);
+        block[e + 1] = power_of_2(block[e + 1] * scale - base);
         softmax.sum += block[e] + block[e + 1];
       }
 #pragma unroll
@@ -77,20 +79,6 @@ __device__ __forceinline__ void mask_scores(Fragment<kBlocks, kKeys>& scores, co
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         if (!seen.sees(m, j, e)) scores.at[m][j][e] = -INFINITY;
-      }
-    }
-  }
-}
-
-template <int kKeys>
-__device__ __forceinline__ void drop(Fragment<kBlocks, kKeys>& weights, const unsigned (&kept)[kBlocks]) {
-#pragma unroll
-  for (int m = 0; m < kBlocks; ++m) {
-#pragma unroll
-    for (int j = 0; j < kKeys / 8; ++j) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if ((kept[m] >> (4 * j + e) & 1u) == 0) weights.at[m][j][e] = 0;
       }
     }
   }
@@ -154,10 +142,12 @@ class ForwardBlock {
       cp_async_commit();
       if (!takes_part) continue;
       const bool all = sight_.all(queries, {key, key + kKeys});
-      weights.scale(p_.shape.scale_log2);
+      if (p_.shape.scale_log2 < 0) weights.scale(-1);
       if (!all) mask_scores(weights, SeenByFragment<kBlocks>(sight_, query_, key));
-      softmax_.take(weights, sums_);
-      if (p_.shape.drops) drop(weights, kept);
+      softmax_.take(weights, fabsf(p_.shape.scale_log2), sums_);
+      if (p_.shape.drops) {
+        weights.clear_unless([&](int m, int j, int e) { return (kept[m] >> (4 * j + e) & 1u) != 0; });
+      }
       const PackedWeights<kBlocks, kKeys> packed(weights);
       if (exact && !all) {
         add_seen(packed, tiles_.v, sums_, sight_, query_, key);

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kOthers = 32;
 
-struct Statistics {
+struct alignas(8) Statistics {
   float lse_log2, delta;
 };
 
@@ -52,10 +52,14 @@ struct Backward {
 };
 
 // Scores become P, products of dy and v become dS. of_query(m, j, e): of the query of a pair.
-template <int kBlocks, class Sees, class OfQuery>
+template <int kBlocks, class OfQuery>
 __device__ __forceinline__ void weigh(const AttentionShape& shape, Fragment<kBlocks, kOthers>& scores,
-                                      Fragment<kBlocks, kOthers>& products, const unsigned (&kept)[kBlocks],
-                                      const Sees& sees, const OfQuery& of_query) {
+                                      Fragment<kBlocks, kOthers>& products, bool all,
+                                      const SeenByFragment<kBlocks>& seen, const unsigned (&kept)[kBlocks],
+                                      const OfQuery& of_query) {
+  const auto is_seen = [&](int m, int j, int e) { return seen.sees(m, j, e); };
+  const auto is_kept = [&](int m, int j, int e) { return (kept[m] >> (4 * j + e) & 1u) != 0; };
+  if (shape.drops) products.clear_unless(is_kept);
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) {
 #pragma unroll
@@ -63,15 +67,17 @@ __device__ __forceinline__ void weigh(const AttentionShape& shape, Fragment<kBlo
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const Statistics statistics = of_query(m, j, e);
-        const bool is_kept = kept[m] >> (4 * j + e) & 1u, is_seen = sees(m, j, e);
-        const float score = scores.at[m][j][e] * shape.scale_log2 - statistics.lse_log2;
-        const float weight = is_seen ? power_of_2(score) : 0.0f;
-        const float dweight = is_kept ? products.at[m][j][e] * shape.keep_scale : 0.0f;
-        scores.at[m][j][e] = is_kept ? weight : 0.0f;
-        products.at[m][j][e] = is_seen ? weight * (dweight - statistics.delta) : 0.0f;
+        float &weight = scores.at[m][j][e], &product = products.at[m][j][e];
+        weight = power_of_2(weight * shape.scale_log2 - statistics.lse_log2);
+        product = weight * (product * shape.keep_scale - statistics.delta);
       }
     }
   }
+  if (!all) {
+    scores.clear_unless(is_seen);
+    products.clear_unless(is_seen);
+  }
+  if (shape.drops) scores.clear_unless(is_kept);
 }
 
 // sums += pairs * tile, for the rows of a warp from `first_row` on and a tile from `column` on.
@@ -128,20 +134,17 @@ __global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(cons
       cp_async_commit();
       if (key + kOthers <= keys_of_warp.begin || key >= keys_of_warp.end) continue;
       const auto& other = tiles.other[buffer];
-      unsigned kept[kBlocks];
+      unsigned kept[kBlocks] = {};
+      if (shape.drops) {
+        const KeptWeights words(shape, place.batch, place.head);
 #pragma unroll
-      for (int m = 0; m < kBlocks; ++m) {
-        kept[m] = shape.drops
-                      ? kept_of_query_rows<kOthers>(KeptWeights(shape, place.batch, place.head), first + 16 * m, key)
-                      : ~0u;
+        for (int m = 0; m < kBlocks; ++m) kept[m] = kept_of_query_rows<kOthers>(words, first + 16 * m, key);
       }
       auto scores = products<kBlocks>(tiles.q_or_k, row, other.k_or_q);
       auto dscores = products<kBlocks>(tiles.dy_or_v, row, other.v_or_dy);
       const bool all = sight.all(mine, {key, key + kOthers});
-      const SeenByFragment<kBlocks> seen(sight, first, key);
-      weigh(
-          shape, scores, dscores, kept, [&](int m, int j, int e) { return all || seen.sees(m, j, e); },
-          [&](int m, int, int e) { return statistics[m][e / 2]; });
+      weigh(shape, scores, dscores, all, SeenByFragment<kBlocks>(sight, first, key), kept,
+            [&](int m, int, int e) { return statistics[m][e / 2]; });
       add_pairs(dscores, other.k_or_q, dq, pass > 0 && !all, sight, first, key);
     }
     cp_async_wait<0>();
@@ -213,20 +216,17 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
       const Statistics next_statistics = statistics(step);
       if (now.query + kOthers > queries_of_warp.begin && now.query < queries_of_warp.end) {
         const auto& other = tiles.other[buffer];
-        unsigned kept[kBlocks];
+        unsigned kept[kBlocks] = {};
+        if (shape.drops) {
+          const KeptWeights words(shape, place.batch, now.head);
 #pragma unroll
-        for (int m = 0; m < kBlocks; ++m) {
-          kept[m] = shape.drops ? kept_of_key_rows<kOthers>(KeptWeights(shape, place.batch, now.head), first + 16 * m,
-                                                            now.query)
-                                : ~0u;
+          for (int m = 0; m < kBlocks; ++m) kept[m] = kept_of_key_rows<kOthers>(words, first + 16 * m, now.query);
         }
         auto scores = products<kBlocks>(tiles.q_or_k, row, other.k_or_q);
         auto dscores = products<kBlocks>(tiles.dy_or_v, row, other.v_or_dy);
         const bool all = sight.all(mine, {now.query, now.query + kOthers});
-        const SeenByFragment<kBlocks> seen(sight, first, now.query);
-        weigh(
-            shape, scores, dscores, kept, [&](int m, int j, int e) { return all || seen.sees(m, j, e); },
-            [&](int, int j, int e) { return other.of_query[8 * j + pair() + e % 2]; });
+        weigh(shape, scores, dscores, all, SeenByFragment<kBlocks>(sight, first, now.query), kept,
+              [&](int, int j, int e) { return other.of_query[8 * j + pair() + e % 2]; });
         const bool exact = pass > 0 && !all;
         if (p.dv.data != nullptr) add_pairs(scores, other.v_or_dy, dv, exact, sight, first, now.query);
         if (p.dk.data != nullptr) add_pairs(dscores, other.k_or_q, dk, exact, sight, first, now.query);
