@@ -76,8 +76,12 @@ struct OpSample {
   Reference reference = {};
   bool check_gradients_by_differences = true;  // off where the input is too large for it
   bool backward_reads_result = false;          // so that in bf16 its rounding enters the gradients
+  bool rounds_between_products = false;        // in bf16 on CUDA, where one product takes what another one makes
   bool needs_f64 = false;                      // so that it runs on the CPU only
-  double flops = 0, bytes = 0;                 // of the forward in f32, for bench
+  Device bench_on = Device::cpu;               // as a row of the benchmark: the device whose sizes it has
+  // For bench: what the forward and the backward compute, and move in f32. Of the backward -1: twice the forward's.
+  double flops = 0, bytes = 0, backward_flops = -1, backward_bytes = -1;
+  double backward_parameter_bytes = 0;  // more bytes: gradients of matrices of parameters, f32 in any dtype
 };
 
 struct OpError {
@@ -93,7 +97,11 @@ struct OpCase {
   std::vector<OpError> errors;
 
   void sample(OpSample sample) { samples.push_back(std::move(sample)); }
-  void bench(OpSample sample) { benches.push_back(std::move(sample)); }
+  // A row of the benchmark. Those for CUDA are too large for a CPU, those for the CPU too small for a card.
+  void bench(OpSample sample, Device device = Device::cpu) {
+    sample.bench_on = device;
+    benches.push_back(std::move(sample));
+  }
   template <class E>
   void error(std::string label, std::function<void()> run, std::string text) {
     errors.push_back({std::move(label), std::move(run), std::move(text),

@@ -17,16 +17,20 @@ namespace heed::train {
 namespace {
 
 struct UpdateBench {
-  std::vector<double> seconds;  // of each update, in rising order
-  int64_t tokens = 0;           // per update
+  Config config;
+  Device device = Device::cpu;
+  std::vector<double> seconds;        // of each update, in rising order
+  std::vector<double> eager_seconds;  // the same where each operation is given to the device by itself; or none
+  int64_t tokens = 0;                 // per update
+  int64_t parameters = 0;
   MemoryReport memory;
   int64_t resident_bytes = 0;  // peak of the process
   std::vector<BenchRow> rows;
   Ceilings ceilings;
   double weight_flops = 0, attention_flops = 0;  // per token
 
-  double rate() const { return static_cast<double>(tokens) / median(seconds); }
-  double mfu() const { return rate() * (weight_flops + attention_flops) / ceilings.flops_per_s; }
+  double rate_of(const std::vector<double>& updates) const { return static_cast<double>(tokens) / median(updates); }
+  double mfu() const { return rate_of(seconds) * (weight_flops + attention_flops) / ceilings.flops_per_s; }
 };
 
 int64_t peak_resident_bytes() {
@@ -53,7 +57,8 @@ std::vector<BenchRow> profile_updates(Trainer& trainer) {
   const auto moments = static_cast<double>(trainer.optimizer().state().size() / store.groups().size());
   // The optimizer reads the gradients, and reads and writes weights and moments.
   UpdateProfile profile(
-      {{"zero gradients", bytes}, {"gradient norm", bytes}, {"optimizer", bytes * (1 + 2 * (1 + moments))}});
+      {{"zero gradients", bytes}, {"gradient norm", bytes}, {"optimizer", bytes * (1 + 2 * (1 + moments))}},
+      trainer.device());
   double spent = 0;
   for (int i = 0; i < kUpdates && spent < kEnough; ++i) {
     spent += seconds_of([&] { profile.add([&] { trainer.update(); }); });
@@ -62,20 +67,35 @@ std::vector<BenchRow> profile_updates(Trainer& trainer) {
 }
 
 // What is measured first must not see the memory that is needed for measuring the rest.
-UpdateBench measure(Trainer& trainer, const BenchUpdateOptions& options) {
+UpdateBench measure(const Config& given, const BenchUpdateOptions& options) {
+  Trainer trainer(given);
   const Config& config = trainer.config();
   const nn::GptConfig& m = config.model;
   UpdateBench bench;
+  bench.config = config;
+  bench.device = trainer.device();
   bench.seconds = time_updates(trainer, options);
-  bench.memory = memory_report(trainer.device());
+  bench.memory = memory_report(bench.device);
   bench.resident_bytes = peak_resident_bytes();
   bench.tokens = config.train.batch_size * m.seq_len;
+  bench.parameters = trainer.model().parameters().parameters();
   bench.rows = profile_updates(trainer);
-  bench.ceilings = {copy_bandwidth(),
-                    product_rate(config.train.precision, m, config.train.rows_per_micro_batch() * m.seq_len)};
+  const int64_t tokens = config.train.rows_per_micro_batch() * m.seq_len;
+  bench.ceilings = {bench.device, copy_bandwidth(bench.device),
+                    product_rate(config.train.precision, bench.device, m, tokens)};
   bench.weight_flops = 6.0 * static_cast<double>(trainer.model().gemm_weights());
   bench.attention_flops = 6.0 * static_cast<double>(m.num_layers * m.seq_len * m.d_model);
   return bench;
+}
+
+bool uses_graph(const UpdateBench& b) {
+  return b.device == Device::cuda && b.config.train.cuda_graph && !b.config.train.detect_anomaly;
+}
+
+std::vector<double> time_eager_updates(Config config, const BenchUpdateOptions& options) {
+  config.train.cuda_graph = false;
+  Trainer trainer(config);
+  return time_updates(trainer, options);
 }
 
 double total_seconds(const std::vector<BenchRow>& rows) {
@@ -84,11 +104,19 @@ double total_seconds(const std::vector<BenchRow>& rows) {
   return sum;
 }
 
-void print_text(const UpdateBench& b, const Trainer& trainer) {
-  const DType dtype = trainer.config().train.precision;
-  print("update        {:.2f} ms ({:.2f} to {:.2f}), {:.0f} tokens/s ({} tokens, {} parameters, {})\n",
-        median(b.seconds) * 1e3, b.seconds.front() * 1e3, b.seconds.back() * 1e3, b.rate(), b.tokens,
-        trainer.model().parameters().parameters(), name(dtype));
+std::string spread(const std::vector<double>& seconds) {
+  return fmt::format("{:.2f} ms ({:.2f} to {:.2f})", median(seconds) * 1e3, seconds.front() * 1e3,
+                     seconds.back() * 1e3);
+}
+
+void print_text(const UpdateBench& b) {
+  const DType dtype = b.config.train.precision;
+  print("update        {}, {:.0f} tokens/s ({} tokens, {} parameters, {}{})\n", spread(b.seconds), b.rate_of(b.seconds),
+        b.tokens, b.parameters, name(dtype), uses_graph(b) ? ", recorded as a CUDA graph" : "");
+  if (!b.eager_seconds.empty()) {
+    print("not recorded  {}, {:.0f} tokens/s (train.cuda_graph=false)\n", spread(b.eager_seconds),
+          b.rate_of(b.eager_seconds));
+  }
   print("FLOPs/token   {:.4g} in weights + {:.4g} in attention\n", b.weight_flops, b.attention_flops);
   print("MFU           {:.1f} %\n", 100 * b.mfu());
   print("{}\nresident      {:>11}  peak of the process\n", measured_memory(b.memory), human_bytes(b.resident_bytes));
@@ -113,29 +141,36 @@ std::string memory_json(const UpdateBench& b) {
   return json::object(members);
 }
 
-void print_json(const UpdateBench& b, const Trainer& trainer) {
-  std::vector<std::string> seconds, rows;
-  for (const double s : b.seconds) seconds.push_back(json::number(s));
+std::string numbers_json(const std::vector<double>& values) {
+  std::vector<std::string> items;
+  for (const double value : values) items.push_back(json::number(value));
+  return json::list(items);
+}
+
+void print_json(const UpdateBench& b) {
+  std::vector<std::string> rows;
   for (const BenchRow& row : b.rows) rows.push_back(row.json(b.ceilings));
-  print("{}\n", json::object({{"seconds", json::list(seconds)},
+  print("{}\n", json::object({{"seconds", numbers_json(b.seconds)},
+                              {"eager_seconds", numbers_json(b.eager_seconds)},
                               {"tokens", json::number(b.tokens)},
-                              {"tokens_per_s", json::number(b.rate())},
-                              {"parameters", json::number(trainer.model().parameters().parameters())},
+                              {"tokens_per_s", json::number(b.rate_of(b.seconds))},
+                              {"parameters", json::number(b.parameters)},
+                              {"device", json::text(device_text(b.device))},
                               {"threads", json::number(int64_t{cpu::max_threads()})},
-                              {"vocab_size", json::number(trainer.config().model.vocab_size)},
+                              {"vocab_size", json::number(b.config.model.vocab_size)},
                               {"mfu", json::number(b.mfu())},
                               {"peak_bytes", memory_json(b)},
                               {"ceilings", ceilings_json(b.ceilings)},
                               {"operations", json::list(rows)},
-                              {"config", json::text(config_to_toml(trainer.config()))}}));
+                              {"config", json::text(config_to_toml(b.config))}}));
 }
 
 }  // namespace
 
 void bench_update(const Config& config, const BenchUpdateOptions& options) {
-  Trainer trainer(config);
-  const UpdateBench bench = measure(trainer, options);
-  options.as_json ? print_json(bench, trainer) : print_text(bench, trainer);
+  UpdateBench bench = measure(config, options);
+  if (uses_graph(bench)) bench.eager_seconds = time_eager_updates(config, options);
+  options.as_json ? print_json(bench) : print_text(bench);
 }
 
 }  // namespace heed::train

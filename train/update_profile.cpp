@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "autograd/core/context.hpp"
+
 namespace heed::train {
 namespace {
 
@@ -55,12 +57,14 @@ class Observing {
 
 void UpdateProfile::add(const std::function<void()>& update) {
   const Observing observing(this);
+  synchronize(device_);
   last_ = Clock::now();
   update();
   ++updates_;
 }
 
 void UpdateProfile::done(const Work& work) {
+  synchronize(device_);
   const double seconds = std::chrono::duration<double>(Clock::now() - last_).count();
   BenchRow row{.operation = work.name, .is_backward = work.kind == Work::Kind::backward};
   if (work.kind == Work::Kind::other) {

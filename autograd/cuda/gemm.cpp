@@ -62,7 +62,7 @@ struct Kind {
   int64_t m, n, k;
   DType in, out;
   bool transpose_a, transpose_b, add, bias, tf32;
-  uint32_t align_a, align_b, align_c;
+  uint32_t align_a, align_b, align_c, align_bias;
   auto operator<=>(const Kind&) const = default;
 };
 
@@ -148,6 +148,13 @@ void gemm(Context& context, const Gemm& p) {
     if (!p.add) fill(p.c.data, 0, p.m * p.n * size_bytes(p.c.dtype));
     return;
   }
+  std::optional<Scratch<Bf16>> rounded;
+  const void* bias = p.bias.data;
+  if (p.bias && p.c.dtype == DType::bf16) {
+    rounded.emplace(context, p.n);
+    round_to_bf16(context, rounded->data(), static_cast<const float*>(p.bias.data), p.n);
+    bias = rounded->data();
+  }
   const Kind kind{.m = p.m,
                   .n = p.n,
                   .k = p.k,
@@ -160,14 +167,8 @@ void gemm(Context& context, const Gemm& p) {
                   .tf32 = tf32 && p.a.dtype == DType::f32,
                   .align_a = alignment_of(p.a.data),
                   .align_b = alignment_of(p.b.data),
-                  .align_c = alignment_of(p.c.data)};
-  std::optional<Scratch<Bf16>> rounded;
-  const void* bias = p.bias.data;
-  if (p.bias && p.c.dtype == DType::bf16) {
-    rounded.emplace(context, p.n);
-    round_to_bf16(context, rounded->data(), static_cast<const float*>(p.bias.data), p.n);
-    bias = rounded->data();
-  }
+                  .align_c = alignment_of(p.c.data),
+                  .align_bias = alignment_of(bias)};
   const Plan& plan = plan_for(kind, bias);
   if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const float one = 1, beta = p.add ? 1 : 0;

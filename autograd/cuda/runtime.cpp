@@ -7,6 +7,7 @@
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/cuda/error.hpp"
 #include "autograd/cuda/fault.hpp"
+#include "autograd/cuda/probe.hpp"
 
 namespace heed::cuda {
 namespace {
@@ -31,6 +32,18 @@ Status find_devices() {
     found.devices.push_back({.name = properties.name,
                              .architecture = architecture_of(properties),
                              .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem)});
+  }
+  // The first one is used.
+  const cudaError_t code = found.devices.empty() ? cudaErrorNoDevice : find_code_for_device();
+  if (code != cudaSuccess) {
+    cudaGetLastError();
+    found.problem =
+        found.devices.empty()
+            ? "no CUDA device answers"
+            : fmt::format(
+                  "this heed has code for {} and cannot run on {} ({}, {}): build it with "
+                  "CMAKE_CUDA_ARCHITECTURES for that card",
+                  found.architectures, found.devices[0].name, found.devices[0].architecture, cudaGetErrorString(code));
   }
   return found;
 }

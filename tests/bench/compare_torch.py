@@ -5,7 +5,7 @@
 
 Each round runs a process of each, and which one goes first changes from round to round. PyTorch has its best eager
 settings: scaled_dot_product_attention, fused AdamW, gradients set to none; --compile adds torch.compile, --dtype bf16
-its autocast. heed also draws its batches inside the clock, PyTorch does not. The ratio is that of the medians over the
+its autocast, --device cuda a card. heed also draws its batches inside the clock, PyTorch does not. The ratio is that of the medians over the
 rounds, with the least and the largest ratio of a round.
 """
 
@@ -20,7 +20,12 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 TORCH_GPT = HERE.parent / "reference" / "torch_gpt.py"
-LENGTHS, HEADS, HEAD_SIZE = (256, 1024, 4096), 12, 64  # as tests/autograd/ops/attention_case.cpp has them
+# (batch, length, head size), as tests/autograd/ops/attention_case.cpp has them.
+HEADS = 12
+ATTENTIONS = {
+    "cpu": [(1, length, 64) for length in (256, 1024, 4096)],
+    "cuda": [(16384 // length, length, size) for size in (64, 128) for length in (256, 512, 1024, 2048, 4096, 8192)],
+}
 
 
 def run_json(command, threads):
@@ -53,13 +58,13 @@ def ratio_text(r):
 
 
 def compare_updates(options):
-    settings = list(options.overrides) + (["train.precision=bf16"] if options.dtype == "bf16" else [])
+    settings = [*options.overrides, f"train.device={options.device}", f"train.precision={options.dtype}"]
     heed = [options.heed, "bench", "--json", "--config", options.config, "--updates", options.updates]
     heed += settings
     with tempfile.TemporaryDirectory() as folder:
         shape = pathlib.Path(folder) / "heed.json"
         torch = [sys.executable, TORCH_GPT, "time", shape, "--updates", options.updates, "--dtype", options.dtype]
-        torch += ["--threads", options.threads] + ["--compile"] * options.compile
+        torch += ["--device", options.device, "--threads", options.threads] + ["--compile"] * options.compile
 
         def run_heed():
             result = run_json(heed, options.threads)
@@ -78,48 +83,53 @@ def medians(pairs):
 def print_updates(options, settings, pairs):
     ratio = ratio_of(medians(pairs))
     tokens, torch_result = pairs[0][0]["tokens"], pairs[0][1]
-    peaks = [max(ours["peak_bytes"]["resident"] for ours, _ in pairs), max(theirs["peak_bytes"] for _, theirs in pairs)]
+    memory = "total" if options.device == "cuda" else "resident"
+    peaks = [max(ours["peak_bytes"][memory] for ours, _ in pairs), max(theirs["peak_bytes"] for _, theirs in pairs)]
     kind = "compiled" if options.compile else "eager"
     title = " ".join([pathlib.Path(options.config).stem, *settings])
     print(f"{title}: {options.rounds} rounds of {options.updates} updates")
-    print(f"{options.threads} threads, PyTorch {torch_result['torch']} {kind} {options.dtype}")
+    print(f"{pairs[0][0]['device']}, PyTorch {torch_result['torch']} {kind} {options.dtype}")
     print(f"{'':10}{'ms/update':>12}{'tokens/s':>12}{'peak MiB':>12}")
     for side, peak in zip(("heed", "torch"), peaks):
         seconds = ratio[f"{side}_seconds"]
         print(f"{side:10}{seconds * 1e3:12.2f}{tokens / seconds:12.0f}{peak / 2**20:12.0f}")
+    print(f"{ratio_text(ratio)}; its peak memory is {peaks[0] / peaks[1]:.2f} x")
     libraries = torch_result["libraries_bytes"]
-    above = peaks[0] / (peaks[1] - libraries)
-    print(f"{ratio_text(ratio)}; its peak memory is {peaks[0] / peaks[1]:.2f} x,")
-    print(f"or {above:.2f} x without the {libraries / 2**20:.0f} MiB that PyTorch takes before there is a model")
+    if libraries:
+        above = peaks[0] / (peaks[1] - libraries)
+        print(f"or {above:.2f} x without the {libraries / 2**20:.0f} MiB that PyTorch takes before there is a model")
 
 
 def heed_attention(options):
-    """Seconds of forward and backward together, by length."""
-    rows = run_json([options.heed, "bench", "--json", "attention"], options.threads)["operations"]
+    """Seconds of forward and backward together, by shape."""
+    command = [options.heed, "bench", "--json", "attention", "--device", options.device, "--dtype", options.dtype]
+    rows = run_json(command, options.threads)["operations"]
     return {
-        length: sum(row["seconds"] for row in rows if row["shapes"] == f"1 x {length}, {HEADS} heads of {HEAD_SIZE}")
-        for length in LENGTHS
+        (b, t, d): sum(row["seconds"] for row in rows if row["shapes"] == f"{b} x {t}, {HEADS} heads of {d}")
+        for b, t, d in ATTENTIONS[options.device]
     }
 
 
 def torch_attention(options):
-    seconds = {}
-    for length in LENGTHS:
-        shape = [1, length, HEADS, HEAD_SIZE]
-        command = [sys.executable, TORCH_GPT, "attention", *shape, "--threads", options.threads]
-        seconds[length] = statistics.median(run_json(command, options.threads)["seconds"])
-    return seconds
+    names = {f"{b}x{t}x{HEADS}x{d}": (b, t, d) for b, t, d in ATTENTIONS[options.device]}
+    command = [sys.executable, TORCH_GPT, "attention", *names, "--threads", options.threads]
+    command += ["--device", options.device, "--dtype", options.dtype]
+    seconds = run_json(command, options.threads)["seconds"]
+    return {shape: statistics.median(seconds[name]) for name, shape in names.items()}
 
 
 def compare_attention(options):
     pairs = in_turns(options.rounds, lambda: heed_attention(options), lambda: torch_attention(options))
-    print(f"causal attention, forward and backward, {HEADS} heads of {HEAD_SIZE}, f32, {options.threads} threads")
+    where = "CUDA" if options.device == "cuda" else f"{options.threads} threads"
+    print(f"causal attention, forward and backward, {HEADS} heads, {options.dtype}, {where}, in GFLOP/s")
     found = {}
-    for length in LENGTHS:
-        found[length] = ratio = ratio_of([[side[length] for side in pair] for pair in pairs])
-        flops = 3 * 2 * HEADS * HEAD_SIZE * length * (length + 1)  # backward counts as two forwards
+    for shape in ATTENTIONS[options.device]:
+        b, t, d = shape
+        ratio = ratio_of([[side[shape] for side in pair] for pair in pairs])
+        flops = 3 * 2 * b * HEADS * d * t * (t + 1)  # backward counts as two forwards
         rates = [flops / ratio[f"{side}_seconds"] / 1e9 for side in ("heed", "torch")]
-        print(f"T {length:5}  heed {rates[0]:7.1f} GFLOP/s  torch {rates[1]:7.1f} GFLOP/s  {ratio_text(ratio)}")
+        print(f"{b:3} x {t:5}, heads of {d:3}  heed {rates[0]:9.1f}  torch {rates[1]:9.1f}  {ratio_text(ratio)}")
+        found[f"{b} x {t}, heads of {d}"] = ratio
     return found
 
 
@@ -131,8 +141,9 @@ def main():
     updates.add_argument("overrides", nargs="*", metavar="key=value")
     updates.add_argument("--updates", type=int, default=20, help="that are timed in each process")
     updates.add_argument("--compile", action="store_true")
-    updates.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     for command in (updates, attention):
+        command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+        command.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
         command.add_argument("--heed", default=HERE.parents[1] / "build/bin/heed")
         command.add_argument("--rounds", type=int, default=5)
         command.add_argument("--threads", type=int, default=2)

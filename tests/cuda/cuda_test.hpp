@@ -18,4 +18,17 @@ class CudaTest : public testing::Test {
   void TearDown() override { set_memory_poison(false); }
 };
 
+// Each tensor is an allocation of its own, so that what watches over memory sees an access outside of it.
+class CudaTestWithoutPool : public CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (!IsSkipped()) set_memory_caching(Device::cuda, false);
+  }
+  void TearDown() override {
+    if (!IsSkipped()) set_memory_caching(Device::cuda, true);
+    CudaTest::TearDown();
+  }
+};
+
 }  // namespace heed::test

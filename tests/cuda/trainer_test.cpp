@@ -180,6 +180,19 @@ TEST_F(TrainerOnCuda, ReplaysLeaveOtherTensorsAlone) {
   }
 }
 
+// Few updates of a form that has all of it, for where every access of a kernel is checked, which takes its time.
+class ShortTrainingOnCuda : public TrainerOnCuda {};
+
+TEST_F(ShortTrainingOnCuda, IsThatOfTheCpu) {
+  for (const char* precision : {"precision=f32", "precision=bf16"}) {
+    const Overrides form{precision, "model.dropout=0.1", "model.attention_dropout=0.1", "micro_batch_size=6"};
+    Trainer cuda = make("cuda", form), cpu = make("cpu", form);
+    expect_near(losses(cuda, 3), losses(cpu, 3),
+                cuda.config().train.precision == DType::f32 ? test::kCudaLossF32 : test::kCudaLossBf16);
+    EXPECT_GT(cuda.evaluate(data::Split::validation, 1).loss, 0);
+  }
+}
+
 TEST_F(TrainerOnCuda, RefusesF64) {
   try {
     make("cuda", {"precision=f64"});

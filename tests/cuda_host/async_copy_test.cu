@@ -95,6 +95,29 @@ TEST_F(AsyncCopies, TargetsAreLeftAlone) {
   EXPECT_EQ(out.values()[3], 2) << "the copy lands last";
 }
 
+// The tile holds old values, which are gone from the moment at which the copy is asked for.
+constexpr int kOldLine = __LINE__ + 8;
+__global__ void reload_kernel(float* out, const float* in, bool waits) {
+  __shared__ __align__(16) float tile[128];
+  for (unsigned i = 0; i < 4; ++i) tile[threadIdx.x * 4 + i] = 1;
+  __syncthreads();
+  ptx::cp_async_16(&tile[threadIdx.x * 4], in + threadIdx.x * 4);
+  ptx::cp_async_commit();
+  if (waits) ptx::cp_async_wait<0>();
+  out[threadIdx.x] = tile[threadIdx.x * 4];
+  ptx::cp_async_wait<0>();
+}
+
+TEST_F(AsyncCopies, TakeTheOldValuesAway) {
+  DeviceArray<float> in(std::vector<float>(128, 2)), out(32);
+  launch({1, 32}, reload_kernel, out.data(), in.data(), true);
+  EXPECT_TRUE(nothing_reported());
+  EXPECT_EQ(out.values()[3], 2);
+  launch({1, 32}, reload_kernel, out.data(), in.data(), false);
+  EXPECT_TRUE(check_reported("async", "reload_kernel", kOldLine));
+  EXPECT_TRUE(std::isnan(out.values()[3]));
+}
+
 constexpr int kSourceLine = __LINE__ + 3;
 __global__ void source_kernel(float* out, const float* in, int offset) {
   __shared__ __align__(16) float tile[128];

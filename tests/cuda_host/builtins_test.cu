@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "tests/cuda_host/kernel_test.cuh"
 
@@ -35,8 +36,25 @@ TEST_F(Builtins, EachThreadKnowsItsPlace) {
   }
 }
 
+__global__ void ticket_kernel(int* counter, int* tickets) { tickets[blockIdx.x] = atomicAdd(counter, 1); }
+
+TEST_F(Builtins, TheScheduleOrdersTheBlocks) {
+  const auto order = [](uint64_t seed) {
+    DeviceArray<int> counter(std::vector<int>{0}), tickets(6);
+    set_schedule(seed);
+    EXPECT_EQ(launch({6, 1}, ticket_kernel, counter.data(), tickets.data()), cudaSuccess);
+    return tickets.values();
+  };
+  EXPECT_EQ(order(0), (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(order(1), (std::vector<int>{5, 4, 3, 2, 1, 0}));
+  const std::vector<int> shuffled = order(4);
+  EXPECT_NE(shuffled, order(0));
+  EXPECT_NE(shuffled, order(1));
+  EXPECT_EQ(std::set<int>(shuffled.begin(), shuffled.end()).size(), 6u) << "each block once";
+}
+
 struct WarpResult {
-  int from_lane, up, down, exchanged, in_segment, of_half;
+  int from_lane, up, down, exchanged, in_segment, up_in_segment, down_in_segment, out_of_segment, of_half;
   unsigned ballot;
   int any, all;
 };
@@ -49,6 +67,9 @@ __global__ void warp_kernel(WarpResult* out) {
   r.down = __shfl_down_sync(kFullWarp, lane, 3);
   r.exchanged = __shfl_xor_sync(kFullWarp, lane, 9);
   r.in_segment = __shfl_sync(kFullWarp, lane, 1, 8);
+  r.up_in_segment = __shfl_up_sync(kFullWarp, lane, 1, 8);
+  r.down_in_segment = __shfl_down_sync(kFullWarp, lane, 2, 8);
+  r.out_of_segment = __shfl_xor_sync(kFullWarp, lane, 8, 8);
   r.ballot = __ballot_sync(kFullWarp, lane % 3 == 0);
   r.any = __any_sync(kFullWarp, lane == 7);
   r.all = __all_sync(kFullWarp, lane < 31);
@@ -70,6 +91,9 @@ TEST_F(Builtins, WarpOperations) {
       EXPECT_EQ(r.down, lane > 28 ? lane : lane + 3);
       EXPECT_EQ(r.exchanged, lane ^ 9);
       EXPECT_EQ(r.in_segment, lane / 8 * 8 + 1);
+      EXPECT_EQ(r.up_in_segment, lane % 8 == 0 ? lane : lane - 1);
+      EXPECT_EQ(r.down_in_segment, lane % 8 > 5 ? lane : lane + 2);
+      EXPECT_EQ(r.out_of_segment, lane / 8 % 2 == 0 ? lane : lane - 8) << "only higher segments are out of reach";
       EXPECT_EQ(r.ballot, 0x49249249u);
       EXPECT_EQ(r.any, 1);
       EXPECT_EQ(r.all, 0);

@@ -13,12 +13,7 @@
 
 namespace hostcuda::test {
 
-#ifdef HOSTCUDA_CHECK
-constexpr bool kSeesAllAccesses = true;
-#else
-constexpr bool kSeesAllAccesses = false;
-#endif
-
+inline const bool kSeesAllAccesses = sees_all_accesses();
 inline constexpr unsigned kFullWarp = 0xFFFFFFFFu;
 
 // Device memory of exactly `size` elements, never written unless values are given.
@@ -102,8 +97,14 @@ inline ::testing::AssertionResult check_reported(std::string_view kind, const st
 // Each test begins with the default modes and ends without a report that it has not taken.
 class KernelTest : public ::testing::Test {
  protected:
-  KernelTest() { quiet = true; }
-  ~KernelTest() override {
+  KernelTest() {
+    reset();
+    quiet = true;
+  }
+  ~KernelTest() override { reset(); }
+
+ private:
+  static void reset() {
     set_schedule(0);
     set_streams(Streams::eager);
     quiet = forbid_default_stream = false;

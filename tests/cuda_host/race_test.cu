@@ -222,5 +222,32 @@ TEST_F(Race, AReaderThatWrites) {
   }
 }
 
+// All read, and the last one to run writes behind a wait that not all readers take part in.
+constexpr int kLateLine = __LINE__ + 9;
+__global__ void late_writer_kernel(int* word, int* out, bool waits_for_block) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  out[i] = *word;
+  if (waits_for_block) {
+    __syncthreads();
+  } else {
+    __syncwarp();
+  }
+  if (i == gridDim.x * blockDim.x - 32) *word = 1;
+}
+
+TEST_F(Race, AWriterBehindAWaitOfAFewReaders) {
+  DeviceArray<int> word(std::vector<int>{0}), out(64);
+  for (const uint64_t seed : {0, 1}) {
+    set_schedule(seed);
+    launch({1, 64}, late_writer_kernel, word.data(), out.data(), true);
+    launch({1, 32}, late_writer_kernel, word.data(), out.data(), false);
+    EXPECT_TRUE(nothing_reported());
+    launch({1, 64}, late_writer_kernel, word.data(), out.data(), false);
+    EXPECT_TRUE(check_reported("race", "late_writer_kernel", kLateLine)) << "the other warp";
+    launch({2, 32}, late_writer_kernel, word.data(), out.data(), true);
+    EXPECT_TRUE(check_reported("race", "late_writer_kernel", kLateLine)) << "the other block";
+  }
+}
+
 }  // namespace
 }  // namespace hostcuda::test

@@ -2,7 +2,7 @@
 
     torch_gpt.py time RESULT          seconds of each update, as JSON; RESULT: what `heed bench --json` printed of the
                                       same config
-    torch_gpt.py attention B T H D    seconds of attention alone, forward and backward, as JSON
+    torch_gpt.py attention BxTxHxD …  seconds of attention alone, forward and backward, by shape, as JSON
 """
 
 import argparse
@@ -14,7 +14,6 @@ import resource
 import time
 import tomllib
 
-import h5py
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -132,22 +131,22 @@ def learning_rate(config, step):
     return c["min_learning_rate"] + (peak - c["min_learning_rate"]) * share
 
 
-def update(model, optimizer, config, step, inputs, targets, precision=contextlib.nullcontext()):
+def update(model, optimizer, config, step, inputs, targets, precision=contextlib.nullcontext(), loss_of=loss_of):
     """One update; gives the loss before it and the norm of the gradients before clipping."""
     optimizer.zero_grad(set_to_none=True)
     rows = config["train"]["micro_batch_size"] or len(inputs)
     count = (targets != IGNORED).sum()
-    total = 0.0
+    total = 0.0  # read last: reading waits for the device
     for part, part_targets in zip(inputs.split(rows), targets.split(rows)):
         with precision:
             loss = loss_of(model(part), part_targets, count)
         loss.backward()
-        total += loss.item()
+        total += loss.detach().double()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config["optim"]["clip_norm"] or math.inf)
     for group in optimizer.param_groups:
         group["lr"] = learning_rate(config, step)
     optimizer.step()
-    return total, norm.item()
+    return float(total), float(norm)
 
 
 # ---- Files -----------------------------------------------------------------------------------------------------------
@@ -155,6 +154,8 @@ def update(model, optimizer, config, step, inputs, targets, precision=contextlib
 
 def read_checkpoint(path, group="parameters"):
     """The resolved config and the weights by name, of a heed checkpoint, or of a fixture (group "weights")."""
+    import h5py  # not needed for timing, and not everywhere
+
     with h5py.File(path) as file:
         config = tomllib.loads(bytes(file["texts/config"][:]).decode())
         weights = {name: torch.from_numpy(values[:]) for name, values in file["tensors"][group].items()}
@@ -170,14 +171,19 @@ def build(config, weights, dtype):
 # ---- Timing ----------------------------------------------------------------------------------------------------------
 
 
-def timed(call, warm_up, count):
-    for _ in range(warm_up):
+def timed(call, options, calls=1):
+    """Seconds of one call, several times; of `calls` in a row, where one is too short to be waited for alone."""
+    wait = torch.cuda.synchronize if options.device == "cuda" else lambda: None
+    for _ in range(options.warm_up):
         call()
     seconds = []
-    for _ in range(count):
+    for _ in range(options.updates):
+        wait()
         begin = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - begin)
+        for _ in range(calls):
+            call()
+        wait()
+        seconds.append((time.perf_counter() - begin) / calls)
     return seconds
 
 
@@ -188,8 +194,10 @@ def peak_resident_bytes():
 LIBRARIES_BYTES = peak_resident_bytes()  # once all is imported and before there is a model
 
 
-def print_timing(seconds, **more):
+def print_timing(seconds, options, **more):
     memory = {"peak_bytes": peak_resident_bytes(), "libraries_bytes": LIBRARIES_BYTES}
+    if options.device == "cuda":  # of the device: tensors, not what the libraries hold beside them
+        memory = {"peak_bytes": torch.cuda.max_memory_allocated(), "libraries_bytes": 0}
     print(json.dumps({"seconds": seconds, **memory, "torch": torch.__version__, **more}))
 
 
@@ -197,29 +205,34 @@ def time_updates(options):
     """Best eager settings: SDPA, fused AdamW, gradients set to none; the tokens are drawn outside the clock."""
     result = json.loads(pathlib.Path(options.result).read_text())
     config, vocab_size = tomllib.loads(result["config"]), result["vocab_size"]
-    model = Gpt(config["model"], vocab_size).float()
+    model = Gpt(config["model"], vocab_size).float().to(options.device)
     optimizer = make_optimizer(model, config["optim"], fused=True)
     bf16 = options.dtype == "bf16"
-    precision = torch.autocast("cpu", dtype=torch.bfloat16) if bf16 else contextlib.nullcontext()
-    run = torch.compile(model) if options.compile else model
+    precision = torch.autocast(options.device, dtype=torch.bfloat16) if bf16 else contextlib.nullcontext()
+    run, loss = (torch.compile(model), torch.compile(loss_of)) if options.compile else (model, loss_of)
     shape = (config["train"]["batch_size"], config["model"]["seq_len"])
-    inputs, targets = torch.randint(vocab_size, (2, *shape))
+    inputs, targets = torch.randint(vocab_size, (2, *shape), device=options.device)
 
     def call():
-        update(run, optimizer, config, 0, inputs, targets, precision)
+        update(run, optimizer, config, 0, inputs, targets, precision, loss)
 
-    print_timing(timed(call, options.warm_up, options.updates), tokens=inputs.numel())
+    print_timing(timed(call, options), options, tokens=inputs.numel())
 
 
-def time_attention(options):
-    b, t, h, d = options.shape
-    q, k, v, dy = (torch.randn(b, h, t, d, requires_grad=i < 3) for i in range(4))
+def attention_seconds(shape, options):
+    b, t, h, d = map(int, shape.split("x"))
+    kind = {"device": options.device, "dtype": torch.bfloat16 if options.dtype == "bf16" else torch.float32}
+    q, k, v, dy = (torch.randn(b, h, t, d, **kind, requires_grad=i < 3) for i in range(4))
 
     def call():
         q.grad = k.grad = v.grad = None
         F.scaled_dot_product_attention(q, k, v, is_causal=True).backward(dy)
 
-    print_timing(timed(call, options.warm_up, options.updates))
+    return timed(call, options, calls=20 if options.device == "cuda" else 1)
+
+
+def time_attention(options):
+    print_timing({shape: attention_seconds(shape, options) for shape in options.shapes}, options)
 
 
 def main():
@@ -228,9 +241,10 @@ def main():
     updates, attention = commands.add_parser("time"), commands.add_parser("attention")
     updates.add_argument("result")
     updates.add_argument("--compile", action="store_true")
-    updates.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
-    attention.add_argument("shape", type=int, nargs=4)
+    attention.add_argument("shapes", nargs="+", metavar="BxTxHxD")
     for command in (updates, attention):
+        command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+        command.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
         command.add_argument("--threads", type=int, default=2)
         command.add_argument("--warm-up", type=int, default=3)
         command.add_argument("--updates", type=int, default=10)

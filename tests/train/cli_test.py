@@ -101,6 +101,18 @@ class Commands(CommandLine):
         self.assert_error(result, 6, "update", "learning_rate")
         self.assertTrue((self.folder / "runs" / "tiny" / "metrics.csv").exists())
 
+    def test_devices(self):
+        """Where no CUDA device is visible the CPU stands in for auto, with a notice where the build has CUDA."""
+        hidden = {"CUDA_VISIBLE_DEVICES": ""}
+        info = self.run_heed("info", **hidden).stdout
+        result = self.run_heed("train", self.config, "train.device=cuda", **hidden)
+        self.assert_error(result, 5, "train.device", "cuda", "cpu")
+        self.assertFalse((self.folder / "runs").exists())
+        result = self.run_heed("train", self.config, "train.device=auto", **hidden)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual("notice        on the CPU: no CUDA device" in result.stdout, "CUDA          code for" in info)
+        self.assert_error(self.run_heed("train", self.config, "train.device=gpu"), 2, "device", "gpu", "cuda")
+
     def test_unknown_operation(self):
         self.assert_error(self.run_heed("gradcheck", "layernorm"), 2, "layer_norm")
         self.assert_error(self.run_heed("bench", "layernorm"), 2, "layernorm")
@@ -148,8 +160,25 @@ class Commands(CommandLine):
         self.assertEqual({row["operation"] for row in operations}, {"scale"})
         self.assertEqual({row["direction"] for row in operations}, {"forward", "backward"})
 
+    def test_bench_by_device_and_dtype(self):
+        result = self.run_heed("bench", "scale", "copy", "--device", "cpu", "--dtype", "bf16", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = json.loads(result.stdout)
+        self.assertEqual((found["dtype"], found["device"].split()[1]), ("bf16", "threads"))
+        self.assertEqual({row["operation"] for row in found["operations"]}, {"scale", "copy"})
+        self.assertEqual(len(found["operations"]), 4, "only the sizes for a CPU")
+        for row in found["operations"]:
+            moved = row["gb_per_s"] * 1e9 * row["seconds"]
+            self.assertAlmostEqual(moved / (2 * 2 * 768 * 512), 1, places=6)
+        self.assert_error(self.run_heed("bench", "--device", "gpu"), 2, "--device", "gpu", "cpu", "cuda")
+        self.assert_error(self.run_heed("bench", "--dtype", "f64"), 2, "--dtype", "f64", "bf16")
+        if "(sm_" not in self.run_heed("info").stdout:
+            self.assert_error(self.run_heed("bench", "scale", "--device", "cuda"), 5, "--device cuda", "CUDA")
+
     def test_bench_takes_no_option_without_effect(self):
         self.assert_error(self.run_heed("bench", "--updates", 3), 2, "--config")
+        for option in (("--device", "cpu"), ("--dtype", "f32")):
+            self.assert_error(self.run_heed("bench", *option, "--config", self.config), 2, option[0], "--config")
 
 
 ALPHABET = """

@@ -79,6 +79,7 @@ TEST(ConfigTest, NamesAreTheirEnumerators) {
   EXPECT_EQ(with("schedule=constant").optim.schedule, ScheduleKind::constant);
   EXPECT_EQ(with("device=auto").train.device, DeviceChoice::automatic);
   EXPECT_EQ(with("device=cpu").train.device, DeviceChoice::cpu);
+  EXPECT_EQ(with("device=cuda").train.device, DeviceChoice::cuda);
   EXPECT_EQ(with("precision=f32").train.precision, DType::f32);
   EXPECT_EQ(with("precision=f64").train.precision, DType::f64);
   EXPECT_EQ(with("data.source=ngram").data.source, DataSource::ngram);

@@ -118,6 +118,7 @@ OpSample sample(const Setting& s) {
           .reference = plain([s](const auto& in) { return reference(s, in); }),
           .check_gradients_by_differences = s.differences,
           .backward_reads_result = true,
+          .rounds_between_products = s.head_size % 8 == 0,
           .flops = seen * 4.0 * static_cast<double>(s.batch * s.heads * s.queries * s.keys * s.head_size),
           .bytes = 2.0 * sizeof(float) * static_cast<double>(s.batch * s.head_size) *
                    static_cast<double>(s.queries * s.heads + s.keys * s.kv_heads)};
@@ -131,6 +132,16 @@ OpSample packed_sample(const Setting& s) {
 }
 
 Tensor ones(const Shape& shape, DType dtype = DType::f32) { return full(shape, dtype, 1.0); }
+
+Setting bench_setting(int64_t batch, int64_t length, int64_t head_size) {
+  return {.label = fmt::format("{} x {}, 12 heads of {}", batch, length, head_size),
+          .batch = batch,
+          .queries = length,
+          .keys = length,
+          .heads = 12,
+          .kv_heads = 12,
+          .head_size = head_size};
+}
 
 std::function<void()> with(const AttentionOptions& options, const Shape& q = {2, 4, 12}, const Shape& k = {2, 5, 12}) {
   return [=] { attention(ones(q), ones(k), ones(k), options); };
@@ -163,6 +174,21 @@ OP_CASE(attention) {
            {.label = "dropout, more keys, groups", .queries = 6, .keys = 11, .heads = 4, .dropout = 0.5},
            {.label = "dropout, left padding", .lengths = {5, 2}, .side = PaddingSide::left, .dropout = 0.25},
            {.label = "wide heads", .batch = 1, .queries = 18, .keys = 18, .head_size = 65},
+           {.label = "wider heads",
+           .batch = 1,
+           .queries = 34,
+           .keys = 34,
+           .heads = 1,
+           .kv_heads = 1,
+           .head_size = 101,
+           .differences = false},
+           {.label = "widest heads",
+           .batch = 1,
+           .queries = 9,
+           .keys = 18,
+           .head_size = 250,
+           .dropout = 0.2,
+           .differences = false},
            {.label = "several tiles", .batch = 1, .queries = 261, .keys = 261, .head_size = 5, .differences = false},
            {.label = "several tiles of keys", .batch = 1, .queries = 9, .keys = 1060, .causal = false},
            {.label = "several tiles, one kv head, left padding, dropout",
@@ -172,6 +198,49 @@ OP_CASE(attention) {
            .lengths = {131, 75},
            .side = PaddingSide::left,
            .dropout = 0.1,
+           .differences = false},
+           // Head sizes that tensor cores take, in bf16.
+           {.label = "heads of 8, one of all", .batch = 1, .queries = 1, .keys = 1, .head_size = 8},
+           {.label = "heads of 8, own scale below 0", .head_size = 8, .scale = -0.5},
+           {.label = "heads of 24", .queries = 19, .keys = 19, .head_size = 24, .differences = false},
+           {.label = "heads of 32, full",
+           .queries = 9,
+           .keys = 36,
+           .head_size = 32,
+           .causal = false,
+           .differences = false},
+           {.label = "heads of 64, groups of 2, dropout",
+           .batch = 1,
+           .queries = 35,
+           .keys = 35,
+           .kv_heads = 1,
+           .head_size = 64,
+           .dropout = 0.2,
+           .differences = false},
+           {.label = "heads of 64, left padding, more keys, dropout",
+           .queries = 9,
+           .keys = 40,
+           .heads = 1,
+           .kv_heads = 1,
+           .head_size = 64,
+           .lengths = {17, 40},
+           .side = PaddingSide::left,
+           .dropout = 0.1,
+           .differences = false},
+           {.label = "heads of 96, right padding",
+           .queries = 17,
+           .keys = 17,
+           .heads = 1,
+           .kv_heads = 1,
+           .head_size = 96,
+           .lengths = {16, 3},
+           .differences = false},
+           {.label = "heads of 128, more queries, dropout",
+           .batch = 1,
+           .queries = 20,
+           .keys = 17,
+           .head_size = 128,
+           .dropout = 0.3,
            .differences = false},
        }) {
     op.sample(sample(s));
@@ -223,15 +292,14 @@ OP_CASE(attention) {
                    .heads = 4,
                    .kv_heads = 4,
                    .head_size = 32}));
-  for (const int64_t length : {256, 1024, 4096}) {
-    op.bench(sample({.label = fmt::format("1 x {}, 12 heads of 64", length),
-                     .batch = 1,
-                     .queries = length,
-                     .keys = length,
-                     .heads = 12,
-                     .kv_heads = 12,
-                     .head_size = 64}));
+  for (const int64_t length : {256, 1024, 4096}) op.bench(sample(bench_setting(1, length, 64)));
+  // 16384 tokens each.
+  for (const int64_t head_size : {64, 128}) {
+    for (int64_t length = 256; length <= 8192; length *= 2) {
+      op.bench(sample(bench_setting(16384 / length, length, head_size)), Device::cuda);
+    }
   }
+  for (const int64_t head_size : {32, 96, 256}) op.bench(sample(bench_setting(16, 1024, head_size)), Device::cuda);
 }
 
 OP_CASE(attention_packed) {
@@ -241,6 +309,13 @@ OP_CASE(attention_packed) {
            {.label = "right padding, one kv head", .heads = 3, .kv_heads = 1, .lengths = {4, 1}},
            {.label = "left padding, dropout", .lengths = {3, 5}, .side = PaddingSide::left, .dropout = 0.4},
            {.label = "several tiles", .batch = 1, .queries = 131, .keys = 131, .head_size = 17, .differences = false},
+           {.label = "heads of 40, groups of 2",
+           .batch = 1,
+           .queries = 34,
+           .keys = 34,
+           .heads = 4,
+           .head_size = 40,
+           .differences = false},
        }) {
     op.sample(packed_sample(s));
   }
@@ -256,11 +331,17 @@ OP_CASE(attention_packed) {
         attention_packed(from_tokens({1, 1, 3}, {1, 2, 3}), {});
       },
       "i32");
-  op.bench(packed_sample({.label = "64 x 256, 6 heads of 64",
-                          .batch = 64,
-                          .queries = 256,
-                          .keys = 256,
-                          .heads = 6,
-                          .kv_heads = 6,
-                          .head_size = 64}));
+  Setting baby{.label = "64 x 256, 6 heads of 64",
+               .batch = 64,
+               .queries = 256,
+               .keys = 256,
+               .heads = 6,
+               .kv_heads = 6,
+               .head_size = 64};
+  op.bench(packed_sample(baby));
+  op.bench(packed_sample(baby), Device::cuda);
+  baby.label += ", dropout 0.2";
+  baby.dropout = 0.2;
+  op.bench(packed_sample(baby), Device::cuda);
+  op.bench(packed_sample(bench_setting(16, 1024, 64)), Device::cuda);
 }

@@ -10,8 +10,10 @@ OP_CASE(copy) {
                     .inputs = {normal("x", shape)},
                     .run = [](const Tensors& in) { return copy(in[0]); },
                     .reference = plain([](const auto& in) { return in[0].values; }),
-                    .bytes = 2.0 * static_cast<double>(shape.numel()) * sizeof(float)};
+                    .bytes = 2.0 * static_cast<double>(shape.numel()) * sizeof(float),
+                    .backward_bytes = 2.0 * static_cast<double>(shape.numel()) * sizeof(float)};
   };
   for (const Shape& shape : {Shape{}, Shape{3, 5}, Shape{3, 7001}}) op.sample(make(shape));
   op.bench(make({768, 512}));
+  op.bench(make({16384, 3072}), Device::cuda);
 }

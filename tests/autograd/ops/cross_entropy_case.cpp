@@ -136,4 +136,6 @@ OP_CASE(cross_entropy) {
 
   op.bench(sample({768, 65}, 65));
   op.bench(sample({4096, 32}, 32));
+  op.bench(sample({16384, 65}, 65), Device::cuda);
+  op.bench(sample({8192, 50304}, 50304), Device::cuda);
 }

@@ -39,13 +39,15 @@ OpSample sample(const Shape& shape, double p) {
           .inputs = {normal("x", shape)},
           .run = [p](const Tensors& in) { return dropout(in[0], p, kRandom, kFirstRow); },
           .reference = plain([p](const auto& in) { return reference(in, p); }),
-          .bytes = 2.0 * static_cast<double>(shape.numel()) * sizeof(float)};
+          .bytes = 2.0 * static_cast<double>(shape.numel()) * sizeof(float),
+          .backward_bytes = 2.0 * static_cast<double>(shape.numel()) * sizeof(float)};
 }
 
 OpSample sample_with_residual(const Shape& shape, double p) {
   OpSample result = sample(shape, p);
   result.inputs.push_back(normal("residual", shape));
   result.run = [p](const Tensors& in) { return dropout_add(in[0], in[1], p, kRandom, kFirstRow); };
+  result.backward_bytes *= 2;  // a leaf gets a copy of the gradient
   result.bytes = 3.0 * static_cast<double>(shape.numel()) * sizeof(float);
   return result;
 }
@@ -73,6 +75,7 @@ OP_CASE(dropout) {
   declare_errors(op, [](const Tensor& x, double p, int64_t first_row) { return dropout(x, p, kRandom, first_row); });
   op.bench(sample({768, 128}, 0.1));
   op.bench(sample({768, 65}, 0.1));
+  op.bench(sample({16384, 768}, 0.1), Device::cuda);
 }
 
 OP_CASE(dropout_add) {
@@ -88,4 +91,5 @@ OP_CASE(dropout_add) {
   op.error<DTypeError>(
       "residual dtype", [] { dropout_add(ones({4}), ones({4}, DType::f64), 0.5, kRandom, 0); }, "residual is f64");
   op.bench(sample_with_residual({768, 128}, 0.1));
+  op.bench(sample_with_residual({16384, 768}, 0.1), Device::cuda);
 }

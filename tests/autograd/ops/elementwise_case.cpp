@@ -7,8 +7,11 @@ using namespace heed;
 namespace {
 
 const Shape kShapes[] = {{}, {1}, {3, 5}, {2, 3, 65}, {4, 64}, {3, 7001}};
-const Shape kBench{768, 512};
-constexpr double kBenchElements = 768 * 512;
+
+// Of the forward for each element; the backward reads and writes `backward_tensors`.
+struct Work {
+  double flops = 1, backward_tensors = 2;
+};
 
 template <class S, class F>
 std::vector<S> map(const ReferenceInput<S>& x, F f) {
@@ -36,9 +39,9 @@ S plain_relu(const S& x) {
   return x > S(0) ? x : x < S(0) ? S(0) : x * x;
 }
 
-// Samples of all shapes and a bench row for an operation with these inputs.
+// Samples of all shapes and bench rows for an operation with these inputs.
 void declare(OpCase& op, SampleInput (*input)(const Shape&), size_t inputs,
-             const std::function<Tensor(const Tensors&)>& run, const Reference& reference, double flops) {
+             const std::function<Tensor(const Tensors&)>& run, const Reference& reference, const Work& work) {
   const auto make = [&](const Shape& shape) {
     OpSample sample{.label = shape.text(), .run = run, .reference = reference};
     for (size_t i = 0; i < inputs; ++i) {
@@ -48,10 +51,16 @@ void declare(OpCase& op, SampleInput (*input)(const Shape&), size_t inputs,
     return sample;
   };
   for (const Shape& shape : kShapes) op.sample(make(shape));
-  OpSample bench = make(kBench);
-  bench.flops = flops * kBenchElements;
-  bench.bytes = static_cast<double>(inputs + 1) * kBenchElements * sizeof(float);
-  op.bench(bench);
+  const auto bench = [&](const Shape& shape) {
+    const auto elements = static_cast<double>(shape.numel());
+    OpSample sample = make(shape);
+    sample.flops = work.flops * elements;
+    sample.bytes = static_cast<double>(inputs + 1) * elements * sizeof(float);
+    sample.backward_bytes = work.backward_tensors * elements * sizeof(float);
+    return sample;
+  };
+  op.bench(bench({768, 512}));
+  op.bench(bench({16384, 3072}), Device::cuda);
 }
 
 SampleInput any(const Shape& shape) { return normal("", shape, 0, 2); }
@@ -85,16 +94,16 @@ void declare_error_of_one(OpCase& op, const std::function<Tensor(const Tensor&)>
 }  // namespace
 
 OP_CASE(add) {
-  declare(
-      op, any, 2, [](const Tensors& in) { return add(in[0], in[1]); },
-      plain([](const auto& in) { return map_both(in, [](const auto& a, const auto& b) { return a + b; }); }), 1);
+  declare(op, any, 2, [](const Tensors& in) { return add(in[0], in[1]); },
+          plain([](const auto& in) { return map_both(in, [](const auto& a, const auto& b) { return a + b; }); }),
+          {.backward_tensors = 4});  // each leaf gets a copy of the gradient
   declare_errors_of_two(op, add);
 }
 
 OP_CASE(mul) {
-  declare(
-      op, any, 2, [](const Tensors& in) { return mul(in[0], in[1]); },
-      plain([](const auto& in) { return map_both(in, [](const auto& a, const auto& b) { return a * b; }); }), 1);
+  declare(op, any, 2, [](const Tensors& in) { return mul(in[0], in[1]); },
+          plain([](const auto& in) { return map_both(in, [](const auto& a, const auto& b) { return a * b; }); }),
+          {.backward_tensors = 5});
   op.sample({.label = "square",
              .inputs = {normal("x", {33})},
              .run = [](const Tensors& in) { return mul(in[0], in[0]); },
@@ -104,24 +113,23 @@ OP_CASE(mul) {
 
 OP_CASE(scale) {
   constexpr double kFactor = -1.75;
-  declare(
-      op, any, 1, [](const Tensors& in) { return scale(in[0], kFactor); }, plain([](const auto& in) {
-        return map(in[0], [](const auto& x) { return x * std::decay_t<decltype(x)>(kFactor); });
-      }),
-      1);
+  declare(op, any, 1, [](const Tensors& in) { return scale(in[0], kFactor); }, plain([](const auto& in) {
+            return map(in[0], [](const auto& x) { return x * std::decay_t<decltype(x)>(kFactor); });
+          }),
+          {});
   declare_error_of_one(op, [](const Tensor& x) { return scale(x, 2.0); });
 }
 
 OP_CASE(gelu) {
-  declare(
-      op, any, 1, [](const Tensors& in) { return gelu(in[0]); },
-      plain([](const auto& in) { return map(in[0], [](const auto& x) { return plain_gelu(x); }); }), 30);
+  declare(op, any, 1, [](const Tensors& in) { return gelu(in[0]); },
+          plain([](const auto& in) { return map(in[0], [](const auto& x) { return plain_gelu(x); }); }),
+          {.flops = 30, .backward_tensors = 3});
   declare_error_of_one(op, gelu);
 }
 
 OP_CASE(relu) {
-  declare(
-      op, not_zero, 1, [](const Tensors& in) { return relu(in[0]); },
-      plain([](const auto& in) { return map(in[0], [](const auto& x) { return plain_relu(x); }); }), 1);
+  declare(op, not_zero, 1, [](const Tensors& in) { return relu(in[0]); },
+          plain([](const auto& in) { return map(in[0], [](const auto& x) { return plain_relu(x); }); }),
+          {.backward_tensors = 3});
   declare_error_of_one(op, relu);
 }

@@ -30,15 +30,19 @@ OpSample embedding_sample(const Shape& table, const Shape& positions) {
           .inputs = {normal("table", table), tokens("tokens", positions, static_cast<int32_t>(table[0]))},
           .run = [](const Tensors& in) { return embedding(in[0], in[1]); },
           .reference = plain([](const auto& in) { return look_up(in); }),
-          .bytes = 2.0 * static_cast<double>(positions.numel() * table[1]) * sizeof(float)};
+          .bytes = 2.0 * static_cast<double>(positions.numel() * table[1]) * sizeof(float),
+          .backward_bytes = static_cast<double>(positions.numel() * table[1]) * sizeof(float),
+          .backward_parameter_bytes = static_cast<double>(table.numel()) * sizeof(float)};
 }
 
 OpSample positions_sample(const Shape& x, int64_t rows) {
-  return {.label = fmt::format("{} of {}", x, rows),
-          .inputs = {normal("x", x), normal("positions", {rows, x[2]})},
-          .run = [](const Tensors& in) { return add_positions(in[0], in[1]); },
-          .reference = plain([](const auto& in) { return add_rows(in); }),
-          .bytes = 2.0 * static_cast<double>(x.numel()) * sizeof(float)};
+  return {
+      .label = fmt::format("{} of {}", x, rows),
+      .inputs = {normal("x", x), normal("positions", {rows, x[2]})},
+      .run = [](const Tensors& in) { return add_positions(in[0], in[1]); },
+      .reference = plain([](const auto& in) { return add_rows(in); }),
+      .bytes = 2.0 * static_cast<double>(x.numel()) * sizeof(float),
+      .backward_bytes = 3.0 * static_cast<double>(x.numel()) * sizeof(float)};  // a leaf gets a copy of the gradient
 }
 
 Tensor ones(const Shape& shape, DType dtype = DType::f32) { return full(shape, dtype, 1.0); }
@@ -84,6 +88,8 @@ OP_CASE(embedding) {
 
   op.bench(embedding_sample({65, 128}, {12, 64}));
   op.bench(embedding_sample({50257, 768}, {4, 512}));
+  op.bench(embedding_sample({65, 384}, {64, 256}), Device::cuda);
+  op.bench(embedding_sample({50304, 768}, {16, 1024}), Device::cuda);
 }
 
 OP_CASE(add_positions) {
@@ -124,4 +130,5 @@ OP_CASE(add_positions) {
       "x is i32");
 
   op.bench(positions_sample({12, 64, 128}, 64));
+  op.bench(positions_sample({16, 1024, 768}, 1024), Device::cuda);
 }

@@ -28,21 +28,25 @@ std::vector<S> reference(const ReferenceInputs<S>& in) {
   return y;
 }
 
-OpSample sample(const Shape& shape, bool differences) {
+OpSample sample(const Shape& shape, bool differences = true) {
   const Shape columns{shape.columns()};
+  const double bytes = static_cast<double>(shape.numel()) * sizeof(float);
   return {.label = shape.text(),
           .inputs = {normal("x", shape, 0.5, 2), vector_parameter(normal("weight", columns, 1, 0.3)),
                      vector_parameter(normal("bias", columns))},
           .run = [](const Tensors& in) { return layer_norm(in[0], in[1], in[2], kEps); },
           .reference = plain([](const auto& in) { return reference(in); }),
-          .check_gradients_by_differences = differences};
+          .check_gradients_by_differences = differences,
+          .flops = 8.0 * static_cast<double>(shape.numel()),
+          .bytes = 2 * bytes,
+          .backward_bytes = 3 * bytes};
 }
 
 }  // namespace
 
 OP_CASE(layer_norm) {
   for (const Shape& shape : {Shape{4}, Shape{3, 3}, Shape{2, 3, 65}, Shape{70, 33}, Shape{5, 128}, Shape{2, 260}}) {
-    op.sample(sample(shape, true));
+    op.sample(sample(shape));
   }
   // Widths that CUDA shares out among more and more threads, with and without whole vectors of 16 bytes; and more rows
   // than it has teams of threads at once.
@@ -75,11 +79,8 @@ OP_CASE(layer_norm) {
       },
       "norm_eps");
 
-  constexpr int64_t kRows = 768, kColumns = 128;
-  op.bench({.label = "768 x 128",
-            .inputs = {normal("x", {kRows, kColumns}), vector_parameter(normal("weight", {kColumns})),
-                       vector_parameter(normal("bias", {kColumns}))},
-            .run = [](const Tensors& in) { return layer_norm(in[0], in[1], in[2]); },
-            .flops = 8.0 * kRows * kColumns,
-            .bytes = 2.0 * kRows * kColumns * sizeof(float)});
+  op.bench(sample({768, 128}));
+  op.bench(sample({16384, 384}), Device::cuda);
+  op.bench(sample({16384, 768}), Device::cuda);
+  op.bench(sample({16384, 4096}), Device::cuda);
 }

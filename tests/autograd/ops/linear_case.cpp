@@ -28,6 +28,8 @@ OpSample sample(const Shape& x, int64_t outputs, bool bias) {
   if (bias) result.inputs.push_back(vector_parameter(normal("bias", {outputs})));
   result.flops = 2.0 * static_cast<double>(x.numel() * outputs);
   result.bytes = 4.0 * static_cast<double>(x.numel() + x.rows() * outputs + x.columns() * outputs);
+  result.backward_bytes = result.bytes + 4.0 * static_cast<double>(x.numel());
+  result.backward_parameter_bytes = 4.0 * static_cast<double>(x.columns() * outputs);
   return result;
 }
 
@@ -70,4 +72,8 @@ OP_CASE(linear) {
   op.bench(sample({768, 128}, 512, true));
   op.bench(sample({768, 512}, 128, true));
   op.bench(sample({768, 128}, 65, false));
+  for (const auto& [inputs, outputs] : {std::pair{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}}) {
+    op.bench(sample({16384, inputs}, outputs, true), Device::cuda);
+  }
+  op.bench(sample({8192, 768}, 50304, false), Device::cuda);
 }

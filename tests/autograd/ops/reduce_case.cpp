@@ -18,13 +18,15 @@ void declare(OpCase& op, Tensor (*run)(const Tensor&), bool divide) {
                       return std::vector<S>{divide ? sum / S(in[0].shape.numel()) : sum};
                     }),
                     .flops = static_cast<double>(shape.numel()),
-                    .bytes = static_cast<double>(shape.numel()) * sizeof(float)};
+                    .bytes = static_cast<double>(shape.numel()) * sizeof(float),
+                    .backward_bytes = static_cast<double>(shape.numel()) * sizeof(float)};
   };
   // One element, a part of a vector, whole blocks of the kernel and some more.
   for (const Shape& shape : {Shape{}, Shape{1}, Shape{3, 5}, Shape{2, 3, 65}, Shape{4096}, Shape{3, 4099}}) {
     op.sample(make(shape));
   }
   op.bench(make({768, 512}));
+  op.bench(make({16384, 3072}), Device::cuda);
   op.error<DTypeError>(
       "tokens", [run] { run(from_tokens({1}, {1})); }, op.name + ": x is i32");
 }

@@ -37,6 +37,9 @@ extern bool forbid_default_stream;  // reports work that is given to the null st
 // One line for each thing that is still there: memory, streams with work that never ran, events, graphs, handles.
 std::vector<std::string> leaks();
 
+// The check flavour does, the plain one does not.
+bool sees_all_accesses();
+
 struct Stats {
   uint64_t launches, blocks, switches, accesses;  // accesses: only the check build sees them
 };

@@ -22,19 +22,9 @@ enum class Access : uint8_t { read, write, atomic, begin_copy, end_copy };
 // Numbers of intervals that are no interval of a kernel.
 constexpr uint32_t kNoMemory = 0, kNeverWritten = 1, kHost = 2, kFirstInterval = 3;
 
-// When and where in the run of a kernel the current thread stands.
-struct Moment {
-  uint64_t stamp;  // see shadow.hpp
-  uint32_t interval, first_of_block, first_of_launch;
-};
-extern thread_local constinit Moment now;
-inline void enter_moment(const Multiprocessor& processor, const Thread& thread) {
-  const uint64_t epoch = processor.warps[thread.warp].epoch;
-  now.stamp = processor.interval | epoch << 32 | uint64_t{thread.linear} << 48;
-  now.interval = processor.interval;
-  now.first_of_block = processor.first_interval;
-  now.first_of_launch = processor.launch->first_interval;
-}
+// Called where another thread of the block goes on, and where a block begins.
+void enter_thread(const Multiprocessor& processor, const Thread& thread);
+void enter_block(const Multiprocessor& processor);
 
 // Reports a wrong access; gives the block up where it leaves its memory. place: the return address of the access.
 void check_access(Thread& thread, const void* address, size_t bytes, Access kind, const void* place);

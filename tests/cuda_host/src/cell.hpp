@@ -1,15 +1,18 @@
-// Whether an access is in order with those that a cell remembers.
+// Whether an access is in order with those that a cell remembers, and what the cell remembers afterwards.
 #pragma once
 
 #include "tests/cuda_host/src/shadow.hpp"
 
 namespace hostcuda {
 
-struct Problem {
-  const char *kind = nullptr, *what = nullptr;
-  uint64_t other = 0;  // the stamp and the place of the access that this one collides with, if it is one
-  uint32_t other_place = 0;
+// When and where in the run of a kernel the current thread stands.
+struct Moment {
+  uint64_t stamp;  // see shadow.hpp
+  uint32_t interval, first_of_block, first_of_launch;
 };
+extern thread_local constinit Moment now;
+
+enum class Fault : uint8_t { none, no_memory, never_written, in_flight, after_write, after_read };
 
 // Could the access that left the stamp and the current one come in either order?
 template <bool is_shared>
@@ -40,42 +43,38 @@ bool is_written(const Cell& cell) {
   return interval_of(cell.write) > kNeverWritten && (!is_shared || interval_of(cell.write) >= now.first_of_block);
 }
 
-template <bool is_shared>
-Problem read_cell(Cell& cell, uint32_t place) {
-  Problem problem;
-  if (!is_written<is_shared>(cell)) {
-    problem = {"uninit", "reads memory that was never written"};
-  } else if ((cell.write & kInFlight) != 0) {
-    problem = {"async", "reads memory with a cp.async in flight, issued by", cell.write, cell.write_place};
-  } else if (is_unordered<is_shared>(cell.write)) {
-    problem = {"race", "reads what is written without order by", cell.write, cell.write_place};
-  }
-  cell.read = merge<is_shared>(cell.read);
-  cell.read_place = place;
-  return problem;
+template <Access kind>
+bool are_both_atomic(const Cell& cell) {
+  return kind == Access::atomic && (cell.write & kAtomic) != 0;
 }
 
 template <Access kind, bool is_shared>
-Problem write_cell(Cell& cell, uint32_t place) {
-  Problem problem;
-  const bool written = is_written<is_shared>(cell), both_atomic = kind == Access::atomic && (cell.write & kAtomic) != 0;
-  if (kind == Access::atomic && !written) {
-    problem = {"uninit", "updates memory that was never written"};
-  } else if (kind != Access::end_copy && written && (cell.write & kInFlight) != 0) {
-    problem = {"async", "writes memory with a cp.async in flight, issued by", cell.write, cell.write_place};
-  } else if (written && !both_atomic && is_unordered<is_shared>(cell.write)) {
-    problem = {"race", "writes what is written without order by", cell.write, cell.write_place};
-  } else if (is_unordered<is_shared>(cell.read)) {
-    problem = {"race", "writes what is read without order by", cell.read, cell.read_place};
+Fault fault_of(const Cell& cell) {
+  if (!is_shared && interval_of(cell.write) == kNoMemory) return Fault::no_memory;
+  const bool written = is_written<is_shared>(cell);
+  if (!written && (kind == Access::read || kind == Access::atomic)) return Fault::never_written;
+  if (written) {
+    if (kind != Access::end_copy && (cell.write & kInFlight) != 0) return Fault::in_flight;
+    if (!are_both_atomic<kind>(cell) && is_unordered<is_shared>(cell.write)) return Fault::after_write;
+  }
+  if (kind != Access::read && is_unordered<is_shared>(cell.read)) return Fault::after_read;
+  return Fault::none;
+}
+
+template <Access kind, bool is_shared>
+void remember(Cell& cell, uint32_t place) {
+  if (kind == Access::read) {
+    cell.read = merge<is_shared>(cell.read);
+    cell.read_place = place;
+    return;
   }
   if (kind == Access::atomic) {
-    cell.write = (both_atomic ? merge<is_shared>(cell.write) : now.stamp) | kAtomic;
+    cell.write = (are_both_atomic<kind>(cell) ? merge<is_shared>(cell.write) : now.stamp) | kAtomic;
   } else {
     cell.write = now.stamp | (kind == Access::begin_copy ? kInFlight : 0);
   }
   cell.write_place = place & 0x3FFFFFFFu;
   cell.read = 0;
-  return problem;
 }
 
 }  // namespace hostcuda

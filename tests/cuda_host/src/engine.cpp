@@ -98,8 +98,7 @@ void Multiprocessor::begin(Launch& new_launch, uint3 new_block) {
   for (unsigned i = 0; i < warps.size(); ++i) {
     const unsigned lanes = std::min(kWarp, count_ - i * kWarp);
     warps[i].present = kAllLanes >> (kWarp - lanes);
-    warps[i].exited = warps[i].epoch = 0;
-    warps[i].waiting.clear();
+    warps[i].exited = warps[i].epoch = warps[i].waiting_count = 0;
   }
   ready_.clear();
   while (threads_.size() < count_) {
@@ -117,6 +116,7 @@ void Multiprocessor::begin(Launch& new_launch, uint3 new_block) {
     make_ready(thread);
   }
   poison_shared(*this);
+  enter_block(*this);
 }
 
 void Multiprocessor::run(Launch& new_launch, uint3 new_block) {
@@ -141,7 +141,7 @@ void Multiprocessor::enter(Thread& thread) {
   ++stats.switches;
   self = &thread;
   set_thread(thread.index);
-  enter_moment(*this, thread);
+  if (kSeesAllAccesses) enter_thread(*this, thread);
 }
 
 void Multiprocessor::switch_to_next(Context& from) {
@@ -188,17 +188,12 @@ int Multiprocessor::barrier(const char* name, bool vote, Site site) {
     barrier_name_ = name;
     barrier_site_ = site;
   } else if (barrier_name_ != name || !same_site(barrier_site_, site)) {
-    report("barrier",
-           where(thread) + ": reaches " + name + " " + hostcuda::describe(site) + " while others wait: " + who_waits());
-    abandon_block();
+    refuse_barrier("is reached while others wait");
   }
   thread.state = Thread::State::at_barrier;
   votes_ += vote ? 1 : 0;
   if (++arrived_ == live_) {
-    if (live_ != count_) {
-      report("barrier", where(thread) + ": the barrier completes without threads that have exited: " + who_waits());
-      abandon_block();
-    }
+    if (live_ != count_) refuse_barrier("is complete without threads that have exited");
     arrived_ = 0;
     votes_of_last_ = std::exchange(votes_, 0);
     interval = new_interval();
@@ -209,39 +204,46 @@ int Multiprocessor::barrier(const char* name, bool vote, Site site) {
   return votes_of_last_;
 }
 
+WarpOperation& Multiprocessor::join(Warp& warp, unsigned mask) {
+  const Thread& thread = *self;
+  if ((mask >> thread.lane & 1) == 0) {
+    refuse_warp_operation(format("mask %08x lacks the calling lane %u", mask, thread.lane));
+  }
+  if ((mask & warp.exited) != 0) {
+    refuse_warp_operation(format("mask %08x names exited lanes %08x", mask, warp.exited));
+  }
+  for (unsigned i = 0; i < warp.waiting_count; ++i) {
+    WarpOperation& other = warp.waiting[i];
+    if ((other.mask & mask) == 0) continue;
+    if (other.mask == mask && other.name == thread.operation && same_site(other.site, thread.site)) return other;
+    refuse_warp_operation(format("mask %08x, but lanes %08x wait at %s %s with mask %08x", mask, other.arrived,
+                                 other.name, hostcuda::describe(other.site).c_str(), other.mask));
+  }
+  WarpOperation& begun = warp.waiting[warp.waiting_count++];
+  begun.mask = mask;
+  begun.arrived = 0;
+  begun.name = thread.operation;
+  begun.site = thread.site;
+  return begun;
+}
+
 void Multiprocessor::warp_operation(const char* name, unsigned mask, Site site, void* arguments,
                                     void (*lead)(Warp&, const WarpOperation&)) {
   Thread& thread = *self;
   Warp& warp = warps[thread.warp];
   thread.operation = name;
   thread.site = site;
-  const auto refuse = [&](const std::string& why) {
-    report("warp", where(thread) + ": " + name + " " + hostcuda::describe(site) + ": " + why);
-    abandon_block();
-  };
-  if ((mask >> thread.lane & 1) == 0) refuse(format("mask %08x lacks the calling lane %u", mask, thread.lane));
-  if ((mask & warp.exited) != 0) refuse(format("mask %08x names exited lanes %08x", mask, warp.exited));
-
-  WarpOperation* joined = nullptr;
-  for (WarpOperation& other : warp.waiting) {
-    if ((other.mask & mask) == 0) continue;
-    if (other.mask != mask || other.name != name || !same_site(other.site, site)) {
-      refuse(format("mask %08x, but lanes %08x wait at %s %s with mask %08x", mask, other.arrived, other.name,
-                    hostcuda::describe(other.site).c_str(), other.mask));
-    }
-    joined = &other;
-  }
-  if (joined == nullptr) joined = &warp.waiting.emplace_back(WarpOperation{mask, 0, name, site, {}});
-  joined->arrived |= 1u << thread.lane;
-  joined->arguments[thread.lane] = arguments;
+  WarpOperation& operation = join(warp, mask);
   thread.state = Thread::State::at_warp_operation;
-  if (joined->arrived == (mask & warp.present)) {
-    lead(warp, *joined);
+  operation.arrived |= 1u << thread.lane;
+  operation.arguments[thread.lane] = arguments;
+  if (operation.arrived == (mask & warp.present)) {
+    lead(warp, operation);
     for (unsigned lane = 0; lane < kWarp; ++lane) {
-      if ((joined->arrived >> lane & 1) != 0) make_ready(*threads_[thread.warp * kWarp + lane]);
+      if ((operation.arrived >> lane & 1) != 0) make_ready(*threads_[thread.warp * kWarp + lane]);
     }
-    if (joined != &warp.waiting.back()) *joined = warp.waiting.back();
-    warp.waiting.pop_back();
+    const WarpOperation& last = warp.waiting[--warp.waiting_count];
+    if (&last != &operation) operation = last;
   }
   park();
 }

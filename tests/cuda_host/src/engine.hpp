@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <array>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 namespace hostcuda {
 
 constexpr unsigned kWarp = 32, kMaxThreads = 1024;
+constexpr uint32_t kMaxEpoch = 0xFFFF;  // see Warp
 
 struct Launch {
   KernelCall call;
@@ -50,8 +52,9 @@ struct WarpOperation {
 };
 struct Warp {
   unsigned present, exited;
-  uint32_t epoch;  // counts the __syncwarp of all lanes since the last barrier
-  std::vector<WarpOperation> waiting;
+  uint32_t epoch;          // counts the __syncwarp of all lanes since the last barrier
+  unsigned waiting_count;  // operations that lanes wait at: one, unless the warp is divided
+  std::array<WarpOperation, kWarp> waiting;
 };
 
 // The threads that can go on. Each is in it at most once.
@@ -113,6 +116,10 @@ class Multiprocessor {
   void switch_to_next(Context& from);
   std::string who_waits() const;
   void make_ready(Thread& thread);
+  // The operation of this kind that lanes of the mask wait at, begun if there is none.
+  WarpOperation& join(Warp& warp, unsigned mask);
+  [[noreturn]] void refuse_barrier(const std::string& why);
+  [[noreturn]] void refuse_warp_operation(const std::string& why);
 
   Context scheduler_;
   std::vector<std::unique_ptr<Thread>> threads_;
@@ -128,7 +135,9 @@ extern thread_local constinit Multiprocessor* multiprocessor;  // null outside o
 extern thread_local constinit Thread* self;                    // the running thread of the block, null outside
 
 // Two sites that are the same line.
-bool same_site(const Site& a, const Site& b);
+inline bool same_site(const Site& a, const Site& b) {
+  return a.line() == b.line() && (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
+}
 std::string describe(const Site& site);
 
 void run_launch(Launch& launch);

@@ -1,15 +1,9 @@
 // What reports say of threads and places.
-#include <cstring>
-
 #include "tests/cuda_host/src/engine.hpp"
 #include "tests/cuda_host/src/report.hpp"
 #include "tests/cuda_host/src/symbols.hpp"
 
 namespace hostcuda {
-
-bool same_site(const Site& a, const Site& b) {
-  return a.line() == b.line() && (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
-}
 
 std::string describe(const Site& site) { return file_of(site.file_name()) + format(":%u", site.line()); }
 
@@ -49,6 +43,19 @@ std::string Multiprocessor::who_waits() const {
     first = end;
   }
   return text;
+}
+
+void Multiprocessor::refuse_barrier(const std::string& why) {
+  const Thread& thread = *self;
+  report("barrier", where(thread) + ": " + thread.operation + " " + hostcuda::describe(thread.site) + " " + why + ": " +
+                        who_waits());
+  abandon_block();
+}
+
+void Multiprocessor::refuse_warp_operation(const std::string& why) {
+  const Thread& thread = *self;
+  report("warp", where(thread) + ": " + thread.operation + " " + hostcuda::describe(thread.site) + ": " + why);
+  abandon_block();
 }
 
 }  // namespace hostcuda

@@ -31,11 +31,12 @@ class Fiber : public Context {
     return reinterpret_cast<uintptr_t>(stack_) - 1 - reinterpret_cast<uintptr_t>(address) < kGuardBytes;
   }
   // The upper end of the stack; a fault handler that gives the fiber up runs there.
-  void* top() const { return stack_ + kStackBytes; }
+  void* top() const { return stack_ + kStackBytes - shift_; }
 
  private:
   static constexpr size_t kStackBytes = 64 << 10, kGuardBytes = 4096;
   char* stack_;
+  size_t shift_;
 };
 
 }  // namespace hostcuda

@@ -2,8 +2,8 @@
 // runtimes of those sanitizers.
 #include <cstring>
 
+#include "tests/cuda_host/src/check.hpp"
 #include "tests/cuda_host/src/device_memory.hpp"
-#include "tests/cuda_host/src/observe.hpp"
 #include "tests/cuda_host/src/report.hpp"
 #include "tests/cuda_host/src/symbols.hpp"
 
@@ -11,11 +11,21 @@ namespace hostcuda {
 namespace {
 
 // -fsanitize=alignment says so where the compiler sees the pointer; this where the access is made.
-void require_alignment(const void* address, size_t bytes, const void* place) {
-  if (self == nullptr || reinterpret_cast<uintptr_t>(address) % (bytes < 8 ? bytes : 8) == 0) return;
+[[noreturn]] void is_misaligned(const void* address, size_t bytes, const void* place) {
   report("bounds", multiprocessor->where(*self) + format(": misaligned access of %zu bytes to ", bytes) +
                        describe(address) + " [" + source_line(place) + "]");
   multiprocessor->abandon_block();
+}
+
+template <Access kind, size_t bytes>
+inline void check_aligned(const void* address, const void* place) {
+  if (self == nullptr) return;  // code of the host
+  if (reinterpret_cast<uintptr_t>(address) % (bytes < 8 ? bytes : 8) != 0) is_misaligned(address, bytes, place);
+  check<kind, bytes == 4>(address, bytes, place);
+}
+template <Access kind>
+inline void check_any(const void* address, size_t bytes, const void* place) {
+  if (self != nullptr && bytes != 0) check<kind>(address, bytes, place);
 }
 
 struct Place {  // as the compiler lays it down
@@ -31,20 +41,18 @@ void found(const Place& place, const std::string& what) {
 }  // namespace
 }  // namespace hostcuda
 
-using hostcuda::observe_read, hostcuda::observe_write, hostcuda::require_alignment;
+using hostcuda::Access;
 
 #define HOSTCUDA_PLACE __builtin_return_address(0)
-#define HOSTCUDA_HOOKS(bytes)                                                                        \
-  void __tsan_read##bytes(void* address) {                                                           \
-    require_alignment(address, bytes, HOSTCUDA_PLACE);                                               \
-    observe_read(address, bytes, HOSTCUDA_PLACE);                                                    \
-  }                                                                                                  \
-  void __tsan_write##bytes(void* address) {                                                          \
-    require_alignment(address, bytes, HOSTCUDA_PLACE);                                               \
-    observe_write(address, bytes, HOSTCUDA_PLACE);                                                   \
-  }                                                                                                  \
-  void __tsan_unaligned_read##bytes(void* address) { observe_read(address, bytes, HOSTCUDA_PLACE); } \
-  void __tsan_unaligned_write##bytes(void* address) { observe_write(address, bytes, HOSTCUDA_PLACE); }
+#define HOSTCUDA_HOOKS(bytes)                                                                                         \
+  void __tsan_read##bytes(void* address) { hostcuda::check_aligned<Access::read, bytes>(address, HOSTCUDA_PLACE); }   \
+  void __tsan_write##bytes(void* address) { hostcuda::check_aligned<Access::write, bytes>(address, HOSTCUDA_PLACE); } \
+  void __tsan_unaligned_read##bytes(void* address) {                                                                  \
+    hostcuda::check_any<Access::read>(address, bytes, HOSTCUDA_PLACE);                                                \
+  }                                                                                                                   \
+  void __tsan_unaligned_write##bytes(void* address) {                                                                 \
+    hostcuda::check_any<Access::write>(address, bytes, HOSTCUDA_PLACE);                                               \
+  }
 
 extern "C" {
 
@@ -53,22 +61,26 @@ HOSTCUDA_HOOKS(2)
 HOSTCUDA_HOOKS(4)
 HOSTCUDA_HOOKS(8)
 HOSTCUDA_HOOKS(16)
-void __tsan_read_range(void* address, size_t bytes) { observe_read(address, bytes, HOSTCUDA_PLACE); }
-void __tsan_write_range(void* address, size_t bytes) { observe_write(address, bytes, HOSTCUDA_PLACE); }
+void __tsan_read_range(void* address, size_t bytes) {
+  hostcuda::check_any<Access::read>(address, bytes, HOSTCUDA_PLACE);
+}
+void __tsan_write_range(void* address, size_t bytes) {
+  hostcuda::check_any<Access::write>(address, bytes, HOSTCUDA_PLACE);
+}
 
 // hostcuda_redirect.h gives calls of memcpy and its like these names.
 void* __tsan_memcpy(void* to, const void* from, size_t bytes) {
-  if (bytes != 0) observe_read(from, bytes, HOSTCUDA_PLACE);
-  if (bytes != 0) observe_write(to, bytes, HOSTCUDA_PLACE);
+  hostcuda::check_any<Access::read>(from, bytes, HOSTCUDA_PLACE);
+  hostcuda::check_any<Access::write>(to, bytes, HOSTCUDA_PLACE);
   return std::memcpy(to, from, bytes);
 }
 void* __tsan_memmove(void* to, const void* from, size_t bytes) {
-  if (bytes != 0) observe_read(from, bytes, HOSTCUDA_PLACE);
-  if (bytes != 0) observe_write(to, bytes, HOSTCUDA_PLACE);
+  hostcuda::check_any<Access::read>(from, bytes, HOSTCUDA_PLACE);
+  hostcuda::check_any<Access::write>(to, bytes, HOSTCUDA_PLACE);
   return std::memmove(to, from, bytes);
 }
 void* __tsan_memset(void* to, int value, size_t bytes) {
-  if (bytes != 0) observe_write(to, bytes, HOSTCUDA_PLACE);
+  hostcuda::check_any<Access::write>(to, bytes, HOSTCUDA_PLACE);
   return std::memset(to, value, bytes);
 }
 

@@ -16,10 +16,9 @@ namespace hostcuda {
 
 constexpr uint64_t kAtomic = 1ull << 58, kInFlight = 1ull << 61;
 constexpr uint64_t kSameWarp = 1ull << 59, kManyWarps = 2ull << 59, kManyBlocks = 3ull << 59, kReaders = 3ull << 59;
-constexpr uint32_t kLastEpoch = 0xFFFF;
 
 inline uint32_t interval_of(uint64_t stamp) { return static_cast<uint32_t>(stamp); }
-inline uint32_t epoch_of(uint64_t stamp) { return stamp >> 32 & kLastEpoch; }
+inline uint32_t epoch_of(uint64_t stamp) { return stamp >> 32 & kMaxEpoch; }
 inline unsigned thread_of(uint64_t stamp) { return stamp >> 48 & (kMaxThreads - 1); }
 
 // How finely a word of 4 bytes is known.
@@ -35,13 +34,14 @@ struct Cell {
 // there is one for each half, or for each byte. Kernels in f32 and bf16 so need one cell an access.
 class Shadow {
  public:
-  void cover(uintptr_t begin, size_t bytes) {
-    begin_ = begin;
-    words_ = reserve_cells(bytes / 4);
-    halves_ = reserve_cells(bytes / 4);
-    odd_bytes_ = reserve_cells(bytes / 2);
-  }
+  void cover(uintptr_t begin, size_t bytes);
   bool is_empty() const { return words_ == nullptr; }
+
+  // The cell of the aligned word at the address, null where one cell does not speak for all of it.
+  Cell* whole_word(uintptr_t address) {
+    Cell& cell = words_[(address - begin_) / 4];
+    return grain(cell) == Grain::word ? &cell : nullptr;
+  }
 
   // Calls visit(cell, address) for the cells of [address, address + bytes). is_uniform: afterwards the cells of what
   // was visited are alike, so that one may speak for a whole word again.
@@ -67,7 +67,6 @@ class Shadow {
   void forget(uintptr_t page, size_t bytes);
 
  private:
-  static Cell* reserve_cells(size_t count);
   static Grain grain(const Cell& cell) { return static_cast<Grain>(cell.grain); }
   static void set_grain(Cell& cell, Grain grain) { cell.grain = static_cast<uint32_t>(grain) & 3u; }
 
@@ -97,8 +96,8 @@ class Shadow {
     }
   }
 
-  uintptr_t begin_ = 0;
-  Cell *words_ = nullptr, *halves_ = nullptr, *odd_bytes_ = nullptr;
+  uintptr_t begin_;
+  Cell *words_, *halves_, *odd_bytes_;
 };
 
 }  // namespace hostcuda

@@ -1,6 +1,4 @@
 // Barriers, votes and shuffles under CUDA's names.
-#include <bit>
-
 #include "tests/cuda_host/src/engine.hpp"
 #include "tests/cuda_host/src/report.hpp"
 
@@ -9,41 +7,41 @@ namespace {
 
 struct ShuffleLane {
   uint64_t given, received;
-  Shuffle kind;
   int argument, width;
   bool found;
 };
 
 // The lane whose value `lane` receives: its own where the wanted one lies outside of its segment.
-unsigned source_lane(const ShuffleLane& request, int lane) {
-  const int first = lane & ~(request.width - 1), end = first + request.width;
-  int source = lane;
-  switch (request.kind) {
-    case Shuffle::from_lane:
-      source = first + (request.argument & (request.width - 1));
-      break;
-    case Shuffle::up:
-      source = lane - request.argument < first ? lane : lane - request.argument;
-      break;
-    case Shuffle::down:
-      source = lane + request.argument >= end ? lane : lane + request.argument;
-      break;
-    case Shuffle::exchange:
-      source = (lane ^ request.argument) >= end ? lane : lane ^ request.argument;
-      break;
-  }
-  return static_cast<unsigned>(source);
+template <Shuffle kind>
+int source_lane(const ShuffleLane& request, int lane) {
+  const int first = lane & -request.width, end = first + request.width;
+  if (kind == Shuffle::from_lane) return first + (request.argument & (request.width - 1));
+  const int source = kind == Shuffle::up     ? lane - request.argument
+                     : kind == Shuffle::down ? lane + request.argument
+                                             : lane ^ request.argument;
+  const bool is_outside = kind == Shuffle::up ? source < first : source >= end;
+  return is_outside ? lane : source;
 }
 
+template <Shuffle kind>
 void lead_shuffle(Warp&, const WarpOperation& operation) {
-  for (unsigned lane = 0; lane < kWarp; ++lane) {
+  for (int lane = 0; lane < static_cast<int>(kWarp); ++lane) {
     if ((operation.arrived >> lane & 1) == 0) continue;
-    auto& request = *static_cast<ShuffleLane*>(operation.arguments[lane]);
-    const unsigned source = source_lane(request, static_cast<int>(lane));
+    auto& request = *static_cast<ShuffleLane*>(operation.arguments[static_cast<size_t>(lane)]);
+    const auto source = static_cast<size_t>(source_lane<kind>(request, lane));
     request.found = source < kWarp && (operation.arrived >> source & 1) != 0;
     if (request.found) request.received = static_cast<const ShuffleLane*>(operation.arguments[source])->given;
   }
 }
+
+struct KindOfShuffle {
+  const char* name;
+  void (*lead)(Warp&, const WarpOperation&);
+};
+constexpr KindOfShuffle kShuffles[] = {{"__shfl_sync", lead_shuffle<Shuffle::from_lane>},
+                                       {"__shfl_up_sync", lead_shuffle<Shuffle::up>},
+                                       {"__shfl_down_sync", lead_shuffle<Shuffle::down>},
+                                       {"__shfl_xor_sync", lead_shuffle<Shuffle::exchange>}};
 
 struct BallotLane {
   bool predicate;
@@ -63,17 +61,18 @@ void lead_ballot(Warp&, const WarpOperation& operation) {
 
 // Only a __syncwarp of all lanes counts as an order between them: one of a few would need a clock for each lane.
 void lead_syncwarp(Warp& warp, const WarpOperation& operation) {
-  if (operation.arrived == warp.present) ++warp.epoch;
+  if (operation.arrived != warp.present) return;
+  if (warp.epoch == kMaxEpoch) give_up("more __syncwarp between two barriers than can be numbered");
+  ++warp.epoch;
 }
 
 }  // namespace
 
 uint64_t shuffle(Shuffle kind, unsigned mask, uint64_t bits, int argument, int width, Site site) {
-  constexpr const char* kNames[] = {"__shfl_sync", "__shfl_up_sync", "__shfl_down_sync", "__shfl_xor_sync"};
-  const char* name = kNames[static_cast<int>(kind)];
-  const bool width_is_valid = width > 0 && width <= 32 && std::has_single_bit(static_cast<unsigned>(width));
-  ShuffleLane lane{bits, 0, kind, argument, width_is_valid ? width : 32, false};
-  multiprocessor->warp_operation(name, mask, site, &lane, lead_shuffle);
+  const auto& [name, lead] = kShuffles[static_cast<int>(kind)];
+  const bool width_is_valid = width > 0 && width <= 32 && (width & (width - 1)) == 0;
+  ShuffleLane lane{bits, 0, argument, width_is_valid ? width : 32, false};
+  multiprocessor->warp_operation(name, mask, site, &lane, lead);
   if (lane.found && width_is_valid) return lane.received;
   const std::string why = width_is_valid
                               ? format("reads a lane that mask %08x does not name or that does not exist", mask)

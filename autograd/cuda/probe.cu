@@ -1,0 +1,17 @@
+// Asks whether this build has code that the device can run.
+#include "autograd/cuda/launch.cuh"
+#include "autograd/cuda/probe.hpp"
+
+namespace heed::cuda {
+namespace {
+
+__global__ void probe_kernel() {}
+
+}  // namespace
+
+cudaError_t find_code_for_device() {
+  cudaFuncAttributes attributes{};
+  return cudaFuncGetAttributes(&attributes, probe_kernel);
+}
+
+}  // namespace heed::cuda
