@@ -65,6 +65,7 @@ struct TrainConfig {
   uint32_t seed = 1;
   DeviceChoice device = DeviceChoice::automatic;
   bool cuda_graph = true;
+  bool tf32 = false;
   DType precision = DType::f32;  // or bf16, f64
   bool recompute = false;
   bool detect_anomaly = false;

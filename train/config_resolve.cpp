@@ -167,6 +167,9 @@ void check_optim(const Config& config) {
 void check_train(const Config& config) {
   require_rule(config.train.stop_after <= config.train.steps, config, {"train.stop_after", "train.steps"},
                "stop_after = {} is more than steps = {}", config.train.stop_after, config.train.steps);
+  require_rule(!config.train.tf32 || config.train.precision == DType::f32, config, {"train.tf32", "train.precision"},
+               "tf32 = true is about products of f32, not with precision = \"{}\": remove it",
+               name(config.train.precision));
 }
 
 void check_batch(const Config& config) {

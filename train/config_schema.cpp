@@ -206,6 +206,10 @@ void add_train_keys(std::vector<KeySpec>& keys) {
            "on CUDA: record an update once and replay it, instead of giving each operation to the device")
       .only_with("train.device", {"auto", "cuda"})
       .changeable();
+  train
+      .add("tf32", &TrainConfig::tf32, boolean(),
+           "on CUDA: products of f32 on tensor cores, with inputs cut to 10 bits of fraction")
+      .only_with("train.device", {"auto", "cuda"});
   train.add("precision", &TrainConfig::precision,
             choice<DType>({{"f32", DType::f32}, {"bf16", DType::bf16}, {"f64", DType::f64}}),
             "of arithmetic; bf16: activations and products, while weights, moments, gradients and sums stay f32");

@@ -114,6 +114,7 @@ Trainer::Trainer(const Config& config) : config_(config), source_(make_source(co
   spans_ = spans_of(model_->parameters());
   optimizer_ = make_optimizer(config_.optim, spans_);
   if (device() == Device::cuda) {
+    cuda::set_tf32(config_.train.tf32);
     device_update_ = std::make_unique<DeviceUpdate>(
         *model_, spans_, *optimizer_,
         DeviceUpdateOptions{.rows = config_.train.rows_per_micro_batch(),

@@ -28,13 +28,16 @@ const Status& status();
 MemorySource& memory_source();
 
 // In the order of all other work on the device. On return the host may use its side again. Those that wait for the
-// device, and synchronize(), throw ValueError for a token outside its range that an operation met before, which had gone
-// on without it.
+// device, and synchronize(), throw ValueError for a token outside its range that an operation met before, which had
+// gone on without it.
 void copy_to_device(void* to, const void* from, int64_t bytes);
 void copy_to_host(void* to, const void* from, int64_t bytes);
 void copy_on_device(void* to, const void* from, int64_t bytes);
 void fill(void* memory, int byte, int64_t bytes);
 void synchronize();
+
+// Whether products of f32 may cut their inputs to 10 bits of fraction (TF32) and run on tensor cores. Off at the start.
+void set_tf32(bool on);
 
 // Memory of the host that the device copies from and to by itself, while the host goes on.
 class PinnedBuffer {

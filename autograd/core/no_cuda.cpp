@@ -22,6 +22,7 @@ void copy_to_host(void*, const void*, int64_t) { refuse(); }
 void copy_on_device(void*, const void*, int64_t) { refuse(); }
 void fill(void*, int, int64_t) { refuse(); }
 void synchronize() { refuse(); }
+void set_tf32(bool) { refuse(); }
 
 PinnedBuffer::PinnedBuffer(int64_t) { refuse(); }
 PinnedBuffer::~PinnedBuffer() = default;

@@ -24,8 +24,6 @@ struct Gemm {
 // Throws DTypeError, DeviceError. Dimensions of 0 are allowed, but not a bias for k = 0 (ShapeError).
 void gemm(Context& context, const Gemm& product);
 
-void set_tf32(bool on);
-
 // y[i] = x[i] rounded to bf16; part of a product with a bias.
 void round_to_bf16(Context& context, void* y, const float* x, int64_t n);
 

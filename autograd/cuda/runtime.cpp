@@ -37,12 +37,13 @@ Status find_devices() {
   const cudaError_t code = found.devices.empty() ? cudaErrorNoDevice : find_code_for_device();
   if (code != cudaSuccess) {
     cudaGetLastError();
-    found.problem = found.devices.empty()
-                        ? "no CUDA device answers"
-                        : fmt::format("this heed has code for {} and cannot run on {} ({}, {}): build it with "
-                                      "CMAKE_CUDA_ARCHITECTURES for that card",
-                                      found.architectures, found.devices[0].name, found.devices[0].architecture,
-                                      cudaGetErrorString(code));
+    found.problem =
+        found.devices.empty()
+            ? "no CUDA device answers"
+            : fmt::format(
+                  "this heed has code for {} and cannot run on {} ({}, {}): build it with "
+                  "CMAKE_CUDA_ARCHITECTURES for that card",
+                  found.architectures, found.devices[0].name, found.devices[0].architecture, cudaGetErrorString(code));
   }
   return found;
 }

@@ -161,7 +161,7 @@ SortedTokens::SortedTokens(const Context& context, const int32_t* tokens, int64_
   if (count == 0) return;
   sort_by_digit(context, a_.data(), FromTokens{tokens, vocabulary}, count, 0);
   TokenEntry *from = a_.data(), *to = b_.data();
-  const int bits = std::bit_width(static_cast<uint64_t>(vocabulary));
+  const int bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(vocabulary)));
   for (int shift = kDigitBits; shift < bits; shift += kDigitBits) {
     sort_by_digit(context, to, FromEntries{from}, count, shift);
     std::swap(from, to);

@@ -1,64 +1,13 @@
 // Masks, dropout, layouts and memory of attention: what must be exact.
-#include <limits>
-
 #include "autograd/cpu/parallel.hpp"
-#include "tests/autograd/attention_run.hpp"
+#include "tests/autograd/attention_poison.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace heed::test {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-// x with rows t of sequence b replaced by NaN where is_poisoned(b, t).
-Tensor poison(const Tensor& x, const std::function<bool(int64_t, int64_t)>& is_poisoned) {
-  const int64_t rows = x.shape()[1], columns = x.shape()[2];
-  const Values clean = x.values();
-  return from_values(x.shape(), x.dtype(), numbers(x.numel(), [&](int64_t i) {
-                       const int64_t row = i / columns;
-                       return is_poisoned(row / rows, row % rows) ? kNan : clean[static_cast<size_t>(i)];
-                     }));
-}
-
-// Elements of the rows chosen, in order.
-Values rows_of(const Values& values, const Shape& shape, const std::function<bool(int64_t, int64_t)>& is_chosen) {
-  const int64_t rows = shape[1], columns = shape[2];
-  Values chosen;
-  for (int64_t i = 0; i < shape.numel(); ++i) {
-    const int64_t row = i / columns;
-    if (is_chosen(row / rows, row % rows)) chosen.push_back(values[static_cast<size_t>(i)]);
-  }
-  return chosen;
-}
-
-void expect_zeros(const Values& values) {
-  EXPECT_FALSE(values.empty());
-  for (const double v : values) EXPECT_EQ(v, 0.0);
-}
-
-// NaN in every masked position changes no bit elsewhere, and the masked positions themselves give exact zeros.
 TEST(AttentionMask, PaddingIsNeverTouched) {
-  constexpr int64_t kLength = 100, kWidth = 2 * 7;
-  const std::vector<int32_t> lengths{100, 0, 67, 1, 30};
-  for (const PaddingSide side : {PaddingSide::right, PaddingSide::left}) {
-    for (const bool causal : {true, false}) {
-      for (const DType dtype : {DType::f32, DType::f64}) {
-        const auto is_padding = [&](int64_t b, int64_t t) {
-          const int64_t length = lengths[static_cast<size_t>(b)];
-          return side == PaddingSide::right ? t >= length : t < kLength - length;
-        };
-        const auto poisoned = [&](const Tensor& x) { return poison(x, is_padding); };
-        const AttentionOptions options{
-            .num_heads = 2, .causal = causal, .lengths = from_tokens({5}, lengths), .side = side};
-        const Inputs in = random_inputs({5, kLength, kWidth}, {5, kLength, kWidth}, dtype);
-        const Result clean = run(in, options);
-        expect_same_bits(clean, run({poisoned(in.q), poisoned(in.k), poisoned(in.v), poisoned(in.dy)}, options));
-        for (const Values* values : {&clean.y, &clean.dq, &clean.dk, &clean.dv}) {
-          expect_zeros(rows_of(*values, in.q.shape(), is_padding));
-        }
-      }
-    }
-  }
+  for (const DType dtype : {DType::f32, DType::f64}) expect_padding_untouched({.dtype = dtype, .head_size = 7});
 }
 
 // A query that no key is valid for, and queries before the first key.
@@ -85,47 +34,8 @@ TEST(AttentionMask, ThereMayBeNoKeyQueryOrSequence) {
   empty_or(0, 3, 3);
 }
 
-// NaN in position `at` of q, k, v and dy: what does not depend on it keeps its bits, what does is NaN.
 TEST(AttentionMask, TheFutureIsNeverTouched) {
-  constexpr int64_t kLength = 150;
-  const Inputs in = random_inputs({1, kLength, 2 * 5}, {1, kLength, 2 * 5});
-  const AttentionOptions options{.num_heads = 2};
-  const Result clean = run(in, options);
-  const auto expect_rows = [&](const Values& got, const Values& want, const std::function<bool(int64_t)>& is_nan) {
-    const auto spared = [&](int64_t, int64_t t) { return !is_nan(t); };
-    const auto hit = [&](int64_t, int64_t t) { return is_nan(t); };
-    expect_same_bits(rows_of(got, in.q.shape(), spared), rows_of(want, in.q.shape(), spared));
-    for (const double value : rows_of(got, in.q.shape(), hit)) EXPECT_TRUE(std::isnan(value));
-  };
-  for (const int64_t at : {0, 1, 7, 63, 64, 70, 130, 149}) {
-    SCOPED_TRACE(at);
-    const auto here = [&](int64_t, int64_t t) { return t == at; };
-    const auto only = [&](int64_t t) { return t == at; };
-    const auto before = [&](int64_t t) { return t <= at; };
-    const auto after = [&](int64_t t) { return t >= at; };
-    const auto all = [](int64_t) { return true; };
-    const auto none = [](int64_t) { return false; };
-    const Result q = run({poison(in.q, here), in.k, in.v, in.dy}, options);
-    expect_rows(q.y, clean.y, only);
-    expect_rows(q.dq, clean.dq, only);
-    expect_rows(q.dk, clean.dk, before);
-    expect_rows(q.dv, clean.dv, before);
-    const Result k = run({in.q, poison(in.k, here), in.v, in.dy}, options);
-    expect_rows(k.y, clean.y, after);
-    expect_rows(k.dq, clean.dq, after);
-    expect_rows(k.dk, clean.dk, all);
-    expect_rows(k.dv, clean.dv, all);
-    const Result v = run({in.q, in.k, poison(in.v, here), in.dy}, options);
-    expect_rows(v.y, clean.y, after);
-    expect_rows(v.dq, clean.dq, after);
-    expect_rows(v.dk, clean.dk, all);
-    expect_rows(v.dv, clean.dv, none);
-    const Result dy = run({in.q, in.k, in.v, poison(in.dy, here)}, options);
-    expect_rows(dy.y, clean.y, none);
-    expect_rows(dy.dq, clean.dq, only);
-    expect_rows(dy.dk, clean.dk, before);
-    expect_rows(dy.dv, clean.dv, before);
-  }
+  expect_future_untouched({.head_size = 5}, 150, {0, 1, 7, 63, 64, 70, 130, 149});
 }
 
 const RandomStream kRandom{.seed = 5, .site = random_site(RandomDomain::dropout, 1, 3), .update = 17};

@@ -34,8 +34,9 @@ struct Result {
 struct Inputs {
   Tensor q, k, v, dy;
 };
-inline Inputs random_inputs(const Shape& q, const Shape& k, DType dtype = DType::f32) {
-  return {random("q", q, dtype), random("k", k, dtype), random("v", k, dtype), random("dy", q, dtype)};
+inline Inputs random_inputs(const Shape& q, const Shape& k, DType dtype = DType::f32, Device device = Device::cpu) {
+  const auto make = [&](const char* name, const Shape& shape) { return random(name, shape, dtype).to(device); };
+  return {make("q", q), make("k", k), make("v", k), make("dy", q)};
 }
 
 inline Result run(const Inputs& in, const AttentionOptions& options) {

@@ -130,7 +130,7 @@ TEST_P(OptimizerOnCuda, NanAndInfShow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, OptimizerOnCuda, testing::Values(Kind::adamw, Kind::sgd),
-                         [](const auto& info) { return info.param == Kind::adamw ? "adamw" : "sgd"; });
+                         [](const auto& one) { return one.param == Kind::adamw ? "adamw" : "sgd"; });
 
 class GlobalNormOnCuda : public test::CudaTest {
  protected:

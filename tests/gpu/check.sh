@@ -35,9 +35,10 @@ LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(library_folders | paste -
 export LD_LIBRARY_PATH
 
 info=$("$heed" info 2>&1) || { echo "check: heed does not start: $info"; exit 1; }
-if ! grep -qE '^device .*\(sm_' <<<"$info"; then
-  echo "check: no CUDA device: $(grep -E '^(CUDA|device) ' <<<"$info" | tail -n 1)"
-  exit 77
+if problem=$(grep -E '^(CUDA +off|device +none):' <<<"$info"); then
+  echo "check: nothing to check on: ${problem##*: }"
+  # A card that is there and cannot be used is a fault.
+  if grep -q '(sm_' <<<"$info"; then exit 1; else exit 77; fi
 fi
 
 mkdir -p "$out"

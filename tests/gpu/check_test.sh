@@ -71,8 +71,11 @@ grep -q 'shard 3 of 4' "$work/results/log.txt" || fail 'no log'
 
 case_name='no device'
 run 77 FAKE_DEVICE='device        none: no CUDA device found (no driver)'
-says '^check: no CUDA device.*no driver'
+says '^check: .*no CUDA device found .no driver'
 [[ $(wc -l <"$work/output") == 1 && ! -e $work/results ]] || fail 'more than a line'
+case_name='a device that this build has no code for'
+run 1 FAKE_DEVICE=$'device        Old card (sm_70, 8.0 GiB)\ndevice        none: this heed has no code for it'
+says '^check: .*no code for it'
 
 case_name='tests fail, and everything else is done'
 run 1 FAKE_TESTS=1

@@ -64,10 +64,11 @@ Config away_from_defaults(std::vector<std::string> arguments) {
 }
 
 TEST(ConfigPrintTest, EveryKeyAwayFromItsDefaultReadsBack) {
-  expect_reads_back(away_from_defaults({"source=ngram", "alpha=[3, 0.7]", "order=2", "optimizer=adamw"}));
-  expect_reads_back(away_from_defaults({"source=skip", "vocab_size=4", "offsets=[4, 1]", "optimizer=sgd"}));
-  expect_reads_back(
-      away_from_defaults({"source=skip", "offsets=[1]", "alpha=[3, 2]", "schedule=constant", "optimizer=sgd"}));
+  expect_reads_back(away_from_defaults({"source=ngram", "alpha=[3, 0.7]", "order=2", "optimizer=adamw", "device=cpu"}));
+  expect_reads_back(away_from_defaults(
+      {"source=skip", "vocab_size=4", "offsets=[4, 1]", "optimizer=sgd", "device=cuda", "precision=f32"}));
+  expect_reads_back(away_from_defaults(
+      {"source=skip", "offsets=[1]", "alpha=[3, 2]", "schedule=constant", "optimizer=sgd", "device=cpu"}));
 }
 
 TEST(ConfigPrintTest, NumbersReadBackBitByBit) {

@@ -51,6 +51,13 @@ TEST(ConfigRulesTest, TheBatchIsSplitWithoutRest) {
   }
 }
 
+TEST(ConfigRulesTest, TF32IsForProductsOfF32OnCuda) {
+  EXPECT_TRUE(parse_config(kNgram, "a.toml", {"tf32=true", "device=cuda"}).train.tf32);
+  expect_contains(config_error(kNgram, {"tf32=true", "precision=bf16"}), {"tf32 = true", "precision = \"bf16\""});
+  expect_contains(config_error(kNgram, {"tf32=true", "device=cpu"}), {"key train.tf32 has no effect", "train.device"});
+  expect_contains(config_error(kNgram, {"cuda_graph=false", "device=cpu"}), {"key train.cuda_graph has no effect"});
+}
+
 TEST(ConfigRulesTest, TheSourceIsRequired) {
   expect_contains(config_error(""),
                   {"tiny.toml: ", "key data.source is missing", "\"ngram\", \"skip\", \"text\" or \"tokens\""});

@@ -67,6 +67,8 @@ inline const std::vector<KeySample>& key_samples() {
       {"train", "micro_batch_size", "4"},
       {"train", "seed", "9"},
       {"train", "device", "\"cpu\""},
+      {"train", "cuda_graph", "false"},
+      {"train", "tf32", "true"},
       {"train", "precision", "\"f64\""},
       {"train", "recompute", "true"},
       {"train", "detect_anomaly", "true"},

@@ -1,0 +1,137 @@
+// Forward on the cores for f32, for every dtype and head size.
+//
+// Threads: a block has a tile of queries of one head, in 128 threads (attention_tile.cuh), and runs over the tiles of
+// keys that any of them sees. Scores and the softmax stay in registers, a row in 16 lanes; weights go through shared
+// memory to the lanes of the same row. Memory: q and y once; k and v once for each tile of queries, mostly from the
+// second-level cache. Work: 4 Tq Tk D FLOPs a head, half of it where causal, on the f32 units: the bound, at 60 to 80 %
+// of them by the count of shared-memory reads. Order: keys ascending; no row depends on another one, nor on the grid.
+#include "autograd/cuda/launch.cuh"
+#include "autograd/ops/attention/attention_path.hpp"
+#include "autograd/ops/attention/attention_softmax.cuh"
+#include "autograd/ops/attention/attention_tile.cuh"
+
+namespace heed::cuda {
+namespace {
+
+// Queries and keys of a tile: at most 96 KiB of shared memory.
+template <int kColumns>
+struct ForwardTiles {
+  static constexpr int kQueries = kColumns <= 128 ? 64 : 32, kKeys = kColumns <= 96 ? 64 : kColumns <= 128 ? 32 : 16;
+  Tile<kQueries, kColumns> q;
+  Tile<kKeys, kColumns> k, v;
+  Tile<kQueries, kKeys> weights;
+};
+
+struct Forward {
+  AttentionShape shape;
+  HeadsOf<void> y;
+  float* lse;
+  ConstHeads q, k, v;
+  RowFormat format;
+};
+
+// The softmax of the rows of a thread.
+template <int kQueries>
+struct SoftmaxRows {
+  OnlineSoftmax row[kQueries / kTeams];
+
+  // Scores become weights; what was summed before is scaled to the new maximum.
+  template <int kKeys, int kColumns>
+  __device__ void take(Sums<kQueries, kKeys>& scores, Sums<kQueries, kColumns>& sums) {
+#pragma unroll
+    for (int i = 0; i < kQueries / kTeams; ++i) {
+      float highest = row[i].maximum;
+#pragma unroll
+      for (float score : scores.at[i]) highest = fmaxf(score, highest);
+      const float factor = row[i].raise(warp_reduce<kLanes>(highest, Max{})), base = row[i].base();
+#pragma unroll
+      for (float& score : scores.at[i]) row[i].sum += score = power_of_2(score - base);
+#pragma unroll
+      for (float& sum : sums.at[i]) sum *= factor;
+    }
+  }
+};
+
+template <int kQueries, int kKeys>
+__device__ void mask_scores(Sums<kQueries, kKeys>& scores, float scale, bool all, const SeenByRows<kQueries>& seen) {
+#pragma unroll
+  for (int i = 0; i < kQueries / kTeams; ++i) {
+#pragma unroll
+    for (int j = 0; j < kKeys / kLanes; ++j) {
+      scores.at[i][j] = all || seen.sees(i, j) ? scores.at[i][j] * scale : -INFINITY;
+    }
+  }
+}
+
+template <class T, int kColumns>
+__global__ void __launch_bounds__(kTileThreads) attention_kernel(const Forward p) {
+  using Tiles = ForwardTiles<kColumns>;
+  constexpr int kQueries = Tiles::kQueries, kKeys = Tiles::kKeys, kMine = kQueries / kTeams;
+  Tiles& tiles = dynamic_shared<Tiles>();
+  const AttentionShape& shape = p.shape;
+  const Place place = place_of(blockIdx.x, shape.batch, shape.heads, (shape.queries + kQueries - 1) / kQueries, true);
+  const Sight sight = mask_of(shape, place.batch).of_queries;
+  const int kv_head = place.head / (shape.heads / shape.kv_heads), query = place.tile * kQueries;
+  const Span queries{query, query + kQueries}, part{sight.first_row, sight.end_row}, keys = sight.of_any(queries);
+  const auto k = rows_of<T>(p.k, place.batch, kv_head), v = rows_of<T>(p.v, place.batch, kv_head);
+  const KeptWeights words(shape, place.batch, place.head);
+
+  load_tile(tiles.q, rows_of<T>(p.q, place.batch, place.head), p.format, query, part);
+  Sums<kQueries, kColumns> sums{};
+  SoftmaxRows<kQueries> softmax;
+  for (int key = keys.begin / kKeys * kKeys; key < keys.end; key += kKeys) {
+    __syncthreads();  // the last k and v are read
+    load_tile(tiles.k, k, p.format, key, keys);
+    load_tile(tiles.v, v, p.format, key, keys);
+    __syncthreads();
+    const bool all = sight.all(queries, {key, key + kKeys});
+    const SeenByRows<kQueries> seen(sight, query, key);
+    auto weights = products(tiles.q, tiles.k);
+    mask_scores(weights, shape.scale_log2, all, seen);
+    softmax.take(weights, sums);
+    if (shape.drops) drop(weights, kept_of_queries<kQueries, kKeys>(words, query, key));
+    store_weights(tiles.weights, weights);
+    __syncwarp();
+    add_weighted(tiles.weights, tiles.v, sums, all, seen);
+    __syncwarp();  // the weights are read
+  }
+
+#pragma unroll
+  for (int i = 0; i < kMine; ++i) {
+    const int row = query + row_of<kQueries>(i);
+    const float total = warp_reduce<kLanes>(softmax.row[i].sum, Sum{}), factor = shape.keep_scale / total;
+#pragma unroll
+    for (float& sum : sums.at[i]) sum *= factor;
+    if (lane_of_team() == 0 && row < shape.queries) {
+      const int64_t head = static_cast<int64_t>(place.batch) * shape.heads + place.head;
+      p.lse[head * shape.queries + row] =
+          row >= part.begin && row < part.end ? softmax.row[i].log_sum(total) : INFINITY;
+    }
+  }
+  store_tile(rows_of<T>(p.y, place.batch, place.head), p.format, query, shape.queries, part, sums, false);
+}
+
+template <class T, int kColumns>
+void run(const AttentionForward& p) {
+  using Tiles = ForwardTiles<kColumns>;
+  const int64_t tiles = ceil_divide(p.problem.queries, Tiles::kQueries);
+  launch(attention_kernel<T, kColumns>,
+         {blocks_for(tiles * p.problem.heads * p.problem.batch, 1), kTileThreads, sizeof(Tiles)},
+         Forward{.shape = attention_shape(p.problem),
+                 .y = p.y,
+                 .lse = elements<float>(p.lse),
+                 .q = p.q,
+                 .k = p.k,
+                 .v = p.v,
+                 .format = row_format<T>(p.problem, p.y, p.q, p.k, p.v)});
+}
+
+}  // namespace
+
+void generic_attention_forward(const AttentionForward& p) {
+  visit_elements("attention", p.problem.dtype, [&](auto zero) {
+    visit_columns(p.problem.head_size, [&](auto columns) { run<decltype(zero), columns()>(p); });
+  });
+}
+
+}  // namespace heed::cuda

@@ -1,0 +1,200 @@
+// Backward on the cores for f32, for every dtype and head size. With the weights P = exp(scores - lse) computed again,
+//   dV = P^T dY    dS = P * (dY V^T - delta)    dK = scale dS^T Q    dQ = scale dS K    delta = rowsum(dY * Y)
+//
+// Threads: two kernels of the same form, blocks of 128 threads with a tile of rows of their own (attention_tile.cuh)
+// that run over tiles of the other side: queries over keys for dQ; keys, with all query heads of their group, over
+// queries for dK and dV. P and dS, or their transposes, are made in registers and go through shared memory to the lanes
+// of the same row. Memory: what is owned once; the other side once for each tile of own rows, mostly from the
+// second-level cache; gradients written once. Work: 7 products instead of 5, as both kernels make P and dS: 14 Tq Tk D
+// FLOPs a head, half of it where causal, on the f32 units, which are the bound.
+// Order: dQ over ascending keys, dK and dV over ascending heads and queries: no atomics, the same bits again.
+#include "autograd/cuda/launch.cuh"
+#include "autograd/ops/attention/attention_path.hpp"
+#include "autograd/ops/attention/attention_softmax.cuh"
+#include "autograd/ops/attention/attention_tile.cuh"
+
+namespace heed::cuda {
+namespace {
+
+// At most 88 KiB of shared memory.
+template <int kColumns>
+struct BackwardTiles {
+  static constexpr int kRows = kColumns <= 96 ? 64 : kColumns <= 128 ? 32 : 16;
+  static constexpr int kOthers = kColumns <= 64 ? 64 : kColumns <= 128 ? 32 : 16;
+  using Pairs = Sums<kRows, kOthers>;      // of a row and one of the other side
+  using Gradient = Sums<kRows, kColumns>;  // of rows
+  struct Statistics {
+    float lse_log2, delta;
+  };
+
+  Tile<kRows, kColumns> q_or_k, dy_or_v;  // the block's own rows
+  Tile<kOthers, kColumns> other_k_or_q, other_v_or_dy;
+  Tile<kRows, kOthers> pairs;
+  Statistics of_query[kOthers];  // where the others are queries
+};
+
+struct Backward {
+  AttentionShape shape;
+  GradientHeads dq, dk, dv;
+  ConstHeads dy, q, k, v;
+  const float *lse, *delta;
+  RowFormat format;
+
+  // Queries that take no part get weights of 0.
+  template <class Statistics>
+  __device__ Statistics statistics(const Place& place, int query, Span part) const {
+    if (query < part.begin || query >= part.end) return {INFINITY, 0};
+    const int64_t head = static_cast<int64_t>(place.batch) * shape.heads + place.head;
+    return {lse[head * shape.queries + query] * kLog2E, delta[head * shape.queries + query]};
+  }
+};
+
+// scores become P, products of dy and v become dS. statistics(i, j): of the query of a pair.
+template <class Pairs, class Sees, class StatisticsOf>
+__device__ __forceinline__ void weigh(const AttentionShape& shape, Pairs& scores, Pairs& products, unsigned kept,
+                                      const Sees& sees, const StatisticsOf& statistics) {
+  constexpr int kMine = sizeof(scores.at) / sizeof(scores.at[0]), kEach = sizeof(scores.at[0]) / sizeof(float);
+#pragma unroll
+  for (int i = 0; i < kMine; ++i) {
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      const auto [lse_log2, delta] = statistics(i, j);
+      const bool is_kept = kept >> (i + kMine * j) & 1u, is_seen = sees(i, j);
+      const float weight = is_seen ? power_of_2(scores.at[i][j] * shape.scale_log2 - lse_log2) : 0.0f;
+      const float dweight = is_kept ? products.at[i][j] * shape.keep_scale : 0.0f;
+      scores.at[i][j] = is_kept ? weight : 0.0f;
+      products.at[i][j] = is_seen ? weight * (dweight - delta) : 0.0f;
+    }
+  }
+}
+
+template <class T, int kColumns>
+__global__ void __launch_bounds__(kTileThreads) query_gradient_kernel(const Backward p) {
+  using Tiles = BackwardTiles<kColumns>;
+  constexpr int kRows = Tiles::kRows, kOthers = Tiles::kOthers, kMine = kRows / kTeams;
+  Tiles& tiles = dynamic_shared<Tiles>();
+  const AttentionShape& shape = p.shape;
+  const Place place = place_of(blockIdx.x, shape.batch, shape.heads, (shape.queries + kRows - 1) / kRows, true);
+  const Sight sight = mask_of(shape, place.batch).of_queries;
+  const int kv_head = place.head / (shape.heads / shape.kv_heads), query = place.tile * kRows;
+  const Span queries{query, query + kRows}, part{sight.first_row, sight.end_row}, keys = sight.of_any(queries);
+  const auto k = rows_of<T>(p.k, place.batch, kv_head), v = rows_of<T>(p.v, place.batch, kv_head);
+  const KeptWeights words(shape, place.batch, place.head);
+
+  load_tile(tiles.q_or_k, rows_of<T>(p.q, place.batch, place.head), p.format, query, part);
+  load_tile(tiles.dy_or_v, rows_of<T>(p.dy, place.batch, place.head), p.format, query, part);
+  typename Tiles::Statistics statistics[kMine];
+#pragma unroll
+  for (int i = 0; i < kMine; ++i) {
+    statistics[i] = p.statistics<typename Tiles::Statistics>(place, query + row_of<kRows>(i), part);
+  }
+  typename Tiles::Gradient dq{};
+  for (int key = keys.begin / kOthers * kOthers; key < keys.end; key += kOthers) {
+    __syncthreads();  // the last k and v are read
+    load_tile(tiles.other_k_or_q, k, p.format, key, keys);
+    load_tile(tiles.other_v_or_dy, v, p.format, key, keys);
+    __syncthreads();
+    const bool all = sight.all(queries, {key, key + kOthers});
+    const SeenByRows<kRows> seen(sight, query, key);
+    auto scores = products(tiles.q_or_k, tiles.other_k_or_q), dscores = products(tiles.dy_or_v, tiles.other_v_or_dy);
+    const unsigned kept = shape.drops ? kept_of_queries<kRows, kOthers>(words, query, key) : ~0u;
+    weigh(
+        shape, scores, dscores, kept, [&](int i, int j) { return all || seen.sees(i, j); },
+        [&](int i, int) { return statistics[i]; });
+    store_weights(tiles.pairs, dscores);
+    __syncwarp();
+    add_weighted(tiles.pairs, tiles.other_k_or_q, dq, all, seen);
+    __syncwarp();  // the weights are read
+  }
+  scale_sums(dq, shape.scale);
+  store_tile(rows_of<T>(p.dq, place.batch, place.head), p.format, query, shape.queries, part, dq, p.dq.add);
+}
+
+template <class T, int kColumns>
+__global__ void __launch_bounds__(kTileThreads) key_gradient_kernel(const Backward p) {
+  using Tiles = BackwardTiles<kColumns>;
+  constexpr int kRows = Tiles::kRows, kOthers = Tiles::kOthers;
+  Tiles& tiles = dynamic_shared<Tiles>();
+  const AttentionShape& shape = p.shape;
+  const Place place = place_of(blockIdx.x, shape.batch, shape.kv_heads, (shape.keys + kRows - 1) / kRows, false);
+  const Sight sight = mask_of(shape, place.batch).of_keys;
+  const int key = place.tile * kRows, group = shape.heads / shape.kv_heads;
+  const Span keys{key, key + kRows}, part{sight.first_row, sight.end_row}, queries = sight.of_any(keys);
+
+  load_tile(tiles.q_or_k, rows_of<T>(p.k, place.batch, place.head), p.format, key, part);
+  load_tile(tiles.dy_or_v, rows_of<T>(p.v, place.batch, place.head), p.format, key, part);
+  typename Tiles::Gradient dk{}, dv{};
+  for (int head = place.head * group; head < (place.head + 1) * group; ++head) {
+    const auto q = rows_of<T>(p.q, place.batch, head), dy = rows_of<T>(p.dy, place.batch, head);
+    const KeptWeights words(shape, place.batch, head);
+    for (int query = queries.begin / kOthers * kOthers; query < queries.end; query += kOthers) {
+      __syncthreads();  // the last q and dy are read
+      load_tile(tiles.other_k_or_q, q, p.format, query, queries);
+      load_tile(tiles.other_v_or_dy, dy, p.format, query, queries);
+      for (int i = static_cast<int>(threadIdx.x); i < kOthers; i += kTileThreads) {
+        tiles.of_query[i] =
+            p.statistics<typename Tiles::Statistics>({place.batch, head, place.tile}, query + i, queries);
+      }
+      __syncthreads();
+      const bool all = sight.all(keys, {query, query + kOthers});
+      const SeenByRows<kRows> seen(sight, key, query);
+      auto scores = products(tiles.q_or_k, tiles.other_k_or_q), dscores = products(tiles.dy_or_v, tiles.other_v_or_dy);
+      const unsigned kept = shape.drops ? kept_of_keys<kRows, kOthers>(words, key, query) : ~0u;
+      weigh(
+          shape, scores, dscores, kept, [&](int i, int j) { return all || seen.sees(i, j); },
+          [&](int, int j) { return tiles.of_query[lane_of_team() + kLanes * j]; });
+      if (p.dv.data != nullptr) {
+        store_weights(tiles.pairs, scores);
+        __syncwarp();
+        add_weighted(tiles.pairs, tiles.other_v_or_dy, dv, all, seen);
+        __syncwarp();  // the weights are read
+      }
+      if (p.dk.data != nullptr) {
+        store_weights(tiles.pairs, dscores);
+        __syncwarp();
+        add_weighted(tiles.pairs, tiles.other_k_or_q, dk, all, seen);
+        __syncwarp();
+      }
+    }
+  }
+  if (p.dk.data != nullptr) {
+    scale_sums(dk, shape.scale);
+    store_tile(rows_of<T>(p.dk, place.batch, place.head), p.format, key, shape.keys, part, dk, p.dk.add);
+  }
+  if (p.dv.data != nullptr) {
+    scale_sums(dv, shape.keep_scale);
+    store_tile(rows_of<T>(p.dv, place.batch, place.head), p.format, key, shape.keys, part, dv, p.dv.add);
+  }
+}
+
+template <class T, int kColumns>
+void run(const AttentionBackward& p, const float* delta) {
+  using Tiles = BackwardTiles<kColumns>;
+  const Backward parameters{.shape = attention_shape(p.problem),
+                            .dq = p.dq,
+                            .dk = p.dk,
+                            .dv = p.dv,
+                            .dy = p.dy,
+                            .q = p.q,
+                            .k = p.k,
+                            .v = p.v,
+                            .lse = elements<float>(p.lse),
+                            .delta = delta,
+                            .format = row_format<T>(p.problem, p.dq, p.dk, p.dv, p.dy, p.q, p.k, p.v)};
+  const auto run_over = [&](auto kernel, int64_t rows, int64_t heads) {
+    const int64_t blocks = ceil_divide(rows, Tiles::kRows) * heads * p.problem.batch;
+    if (blocks > 0) launch(kernel, {blocks_for(blocks, 1), kTileThreads, sizeof(Tiles)}, parameters);
+  };
+  if (p.dk || p.dv) run_over(key_gradient_kernel<T, kColumns>, p.problem.keys, p.problem.kv_heads);
+  if (p.dq) run_over(query_gradient_kernel<T, kColumns>, p.problem.queries, p.problem.heads);
+}
+
+}  // namespace
+
+void generic_attention_backward(const AttentionBackward& p, const float* delta) {
+  visit_elements("attention", p.problem.dtype, [&](auto zero) {
+    visit_columns(p.problem.head_size, [&](auto columns) { run<decltype(zero), columns()>(p, delta); });
+  });
+}
+
+}  // namespace heed::cuda

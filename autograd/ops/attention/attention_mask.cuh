@@ -1,0 +1,140 @@
+// What the kernels of attention share besides arithmetic: the problem, who sees whom, and who computes what.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "autograd/cuda/element.cuh"
+#include "autograd/ops/attention/attention.hpp"
+#include "autograd/ops/dropout.hpp"
+
+namespace heed::cuda {
+
+// An AttentionProblem as kernels take it. Positions are 32-bit, and so far below 2^31 that sums of two fit.
+constexpr int kMostPositions = 1 << 29;
+
+struct AttentionShape {
+  int batch, queries, keys, heads, kv_heads, head_size;
+  bool causal, pads_left, drops, drops_all;
+  const int32_t* lengths;
+  float scale, scale_log2;  // of scores, and of scores in units of log 2
+  RandomStream random;
+  uint64_t first_row;
+  uint32_t threshold;  // words below it drop their weight
+  float keep_scale;    // what a kept weight is multiplied with
+};
+
+inline AttentionShape attention_shape(const AttentionProblem& p) {
+  const auto position = [](int64_t n) { return static_cast<int>(n); };
+  require<ShapeError>(p.queries <= kMostPositions && p.keys <= kMostPositions && p.batch <= kMostPositions,
+                      "attention: {} sequences of {} queries and {} keys, on cuda each may be at most {}", p.batch,
+                      p.queries, p.keys, kMostPositions);
+  const uint64_t threshold = dropout_threshold(p.dropout);
+  return {.batch = position(p.batch),
+          .queries = position(p.queries),
+          .keys = position(p.keys),
+          .heads = position(p.heads),
+          .kv_heads = position(p.kv_heads),
+          .head_size = position(p.head_size),
+          .causal = p.causal,
+          .pads_left = p.side == PaddingSide::left,
+          .drops = p.dropout > 0,
+          .drops_all = threshold > 0xFFFFFFFFu,
+          .lengths = elements<int32_t>(p.lengths),
+          .scale = static_cast<float>(p.scale),
+          .scale_log2 = static_cast<float>(p.scale * std::numbers::log2e),
+          .random = p.random,
+          .first_row = static_cast<uint64_t>(p.first_row),
+          .threshold = static_cast<uint32_t>(threshold),
+          .keep_scale = p.dropout < 1 ? static_cast<float>(1 / (1 - p.dropout)) : 0.0f};
+}
+
+// Positions [begin, end); empty where begin >= end.
+struct Span {
+  int begin, end;
+};
+
+// What the rows of one side of a sequence see of the other side. Rows outside [first_row, end_row) take no part: they
+// see nothing. The others see of(row), whose begin and end grow with the row.
+struct Sight {
+  int first_row, end_row;
+  int begin, end;              // of what any row sees
+  int begin_shift, end_shift;  // causal: how far from itself a row sees
+
+  __device__ Span of(int row) const { return {max(begin, row + begin_shift), min(end, row + end_shift)}; }
+  // What is seen by any of the rows.
+  __device__ Span of_any(Span rows) const {
+    rows = {max(rows.begin, first_row), min(rows.end, end_row)};
+    return rows.begin < rows.end ? Span{of(rows.begin).begin, of(rows.end - 1).end} : Span{0, 0};
+  }
+  // Whether all of the rows that take part see all of `columns`.
+  __device__ bool all(Span rows, Span columns) const {
+    rows = {max(rows.begin, first_row), min(rows.end, end_row)};
+    return rows.begin >= rows.end || (columns.begin >= of(rows.end - 1).begin && columns.end <= of(rows.begin).end);
+  }
+};
+
+struct Mask {
+  Sight of_queries, of_keys;
+};
+
+// The same rule as visibility() in attention_plan.hpp, with keys counted from the first of the tensor.
+__device__ inline Mask mask_of(const AttentionShape& s, int batch) {
+  constexpr int kFar = kMostPositions;
+  const int length = s.lengths != nullptr ? s.lengths[batch] : s.keys;
+  const Span keys = s.pads_left ? Span{s.keys - length, s.keys} : Span{0, length};
+  Span queries = s.queries == s.keys ? keys : Span{0, s.queries};
+  const int shift = s.keys - s.queries + 1;  // causal: query i sees the keys before i + shift
+  if (s.causal) queries.begin = max(queries.begin, keys.begin + 1 - shift);
+  if (length == 0 || s.drops_all) queries.end = queries.begin;
+  const bool none = queries.begin >= queries.end;
+  return {.of_queries = {queries.begin, queries.end, keys.begin, keys.end, -kFar, s.causal ? shift : kFar},
+          .of_keys = {keys.begin, none ? keys.begin : keys.end, queries.begin, queries.end,
+                      s.causal ? 1 - shift : -kFar, kFar}};
+}
+
+// The part of a problem that a block has: a tile of rows of a head of a sequence.
+struct Place {
+  int batch, head, tile;
+};
+
+// Blocks come in about the order of their numbers. Some heads at a time, so that what their blocks read again comes
+// from the second-level cache, and of these first the tiles with most work: the last ones of causal queries, the first
+// ones of causal keys.
+__device__ inline Place place_of(unsigned block, int batch, int heads, int tiles, bool last_first) {
+  constexpr unsigned kTogether = 16;
+  const unsigned all = static_cast<unsigned>(batch) * static_cast<unsigned>(heads);
+  const unsigned first = block / (kTogether * static_cast<unsigned>(tiles)) * kTogether;
+  const unsigned together = min(kTogether, all - first), rest = block - first * static_cast<unsigned>(tiles);
+  const int tile = static_cast<int>(rest / together), head = static_cast<int>(first + rest % together);
+  return {.batch = head / heads, .head = head % heads, .tile = last_first ? tiles - 1 - tile : tile};
+}
+
+// The rows of one head of a sequence.
+template <class T>
+struct Rows {
+  T* data;
+  int64_t stride;
+
+  __device__ T* at(int row) const { return data + row * stride; }
+};
+template <class T, class Data>
+__device__ auto rows_of(const HeadsOf<Data>& heads, int batch, int head) {
+  using Element = std::conditional_t<std::is_const_v<Data>, const T, T>;
+  return Rows<Element>{static_cast<Element*>(heads.data) + batch * heads.batch_stride + head * heads.head_stride,
+                       heads.row_stride};
+}
+
+// Whether N elements at a time can be moved of each row of these heads.
+template <int N, class T, class... Heads>
+bool can_move_heads(int64_t head_size, const Heads&... heads) {
+  const auto movable = [&](const auto& h) {
+    return !h || (can_move<N>(head_size, static_cast<const T*>(h.data)) && h.batch_stride % N == 0 &&
+                  h.row_stride % N == 0 && h.head_stride % N == 0);
+  };
+  return (movable(heads) && ...);
+}
+
+}  // namespace heed::cuda

@@ -1,0 +1,280 @@
+// Backward on tensor cores, bf16. The same two kernels as attention_generic_backward.cu:
+//   dV = P^T dY    dS = P * (dY V^T - delta)    dK = scale dS^T Q    dQ = scale dS K    delta = rowsum(dY * Y)
+//
+// Threads: a block has 128 rows (64 where heads are wider than 64) in 4 warps of 32 (16) rows, and runs over tiles of
+// 32 rows of the other side: queries over keys for dQ; keys, with all query heads of their group, over queries for dK
+// and dV. P and dS, or their transposes, stay in the registers of the warp that makes them and go rounded to bf16 into
+// the next product (attention_mma.cuh). The next tile is copied while this one is computed with: one barrier a tile. A
+// warp passes over tiles that none of its rows sees. Memory: what is owned once; the other side once for each tile of
+// own rows, mostly from the second-level cache; each gradient written once. Shared memory: at most 70 KiB, two blocks
+// on a multiprocessor. Work: 7 products instead of 5, as both kernels make P and dS: 14 Tq Tk D FLOPs a head, half of
+// it where causal. Reads of shared memory take as long as the products with 32 rows (192 of 128 cycles for a tile of 32
+// with 32 rows in dK and dV, at the peak of mma.sync), twice as long with 16. So the bound is 50 to 60 % of the card's
+// peak in bf16, and with the recomputation 35 to 45 % of what five products would take at the peak. Order: dQ over
+// ascending keys, dK and dV over ascending heads and queries: no atomics, the same bits again. NaN: as in
+// attention_tensor_core.cu, if any sum is NaN all is done again exactly in tiles that are seen in part.
+#include "autograd/cuda/launch.cuh"
+#include "autograd/ops/attention/attention_mma.cuh"
+#include "autograd/ops/attention/attention_path.hpp"
+#include "autograd/ops/attention/attention_softmax.cuh"
+
+namespace heed::cuda {
+namespace {
+
+constexpr int kOthers = 32;
+
+struct alignas(8) Statistics {
+  float lse_log2, delta;
+};
+
+template <int kColumns>
+struct BackwardTiles {
+  static constexpr int kBlocks = kColumns <= 64 ? 2 : 1, kRows = 16 * kBlocks * kMmaWarps;
+  MmaTile<kRows, kColumns> q_or_k, dy_or_v;  // the block's own rows
+  struct Other {
+    MmaTile<kOthers, kColumns> k_or_q, v_or_dy;
+    Statistics of_query[kOthers];  // where the others are queries
+  } other[2];                      // computed with, and copied to
+};
+
+struct Backward {
+  AttentionShape shape;
+  GradientHeads dq, dk, dv;
+  ConstHeads dy, q, k, v;
+  const float *lse, *delta;
+
+  // Queries that take no part get weights of 0.
+  __device__ Statistics statistics(int batch, int head, int query, Span part) const {
+    if (query < part.begin || query >= part.end) return {INFINITY, 0};
+    const int64_t index = (static_cast<int64_t>(batch) * shape.heads + head) * shape.queries + query;
+    return {lse[index] * kLog2E, delta[index]};
+  }
+};
+
+// Scores become P, products of dy and v become dS. of_query(m, j, e): of the query of a pair.
+template <int kBlocks, class OfQuery>
+__device__ __forceinline__ void weigh(const AttentionShape& shape, Fragment<kBlocks, kOthers>& scores,
+                                      Fragment<kBlocks, kOthers>& products, bool all,
+                                      const SeenByFragment<kBlocks>& seen, const unsigned (&kept)[kBlocks],
+                                      const OfQuery& of_query) {
+  const auto is_seen = [&](int m, int j, int e) { return seen.sees(m, j, e); };
+  const auto is_kept = [&](int m, int j, int e) { return (kept[m] >> (4 * j + e) & 1u) != 0; };
+  if (shape.drops) products.clear_unless(is_kept);
+#pragma unroll
+  for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+    for (int j = 0; j < kOthers / 8; ++j) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const Statistics statistics = of_query(m, j, e);
+        float &weight = scores.at[m][j][e], &product = products.at[m][j][e];
+        weight = power_of_2(weight * shape.scale_log2 - statistics.lse_log2);
+        product = weight * (product * shape.keep_scale - statistics.delta);
+      }
+    }
+  }
+  if (!all) {
+    scores.clear_unless(is_seen);
+    products.clear_unless(is_seen);
+  }
+  if (shape.drops) scores.clear_unless(is_kept);
+}
+
+// sums += pairs * tile, for the rows of a warp from `first_row` on and a tile from `column` on.
+template <int kBlocks, int kColumns>
+__device__ __forceinline__ void add_pairs(const Fragment<kBlocks, kOthers>& pairs,
+                                          const MmaTile<kOthers, kColumns>& tile, Fragment<kBlocks, kColumns>& sums,
+                                          bool exact, const Sight& sight, int first_row, int column) {
+  const PackedWeights<kBlocks, kOthers> packed(pairs);
+  if (exact) {
+    add_seen(packed, tile, sums, sight, first_row, column);
+  } else {
+    add_weighted(packed, tile, sums);
+  }
+}
+
+template <int kColumns>
+__global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(const Backward p) {
+  using Tiles = BackwardTiles<kColumns>;
+  constexpr int kBlocks = Tiles::kBlocks, kRows = Tiles::kRows;
+  Tiles& tiles = dynamic_shared<Tiles>();
+  const AttentionShape& shape = p.shape;
+  const Place place = place_of(blockIdx.x, shape.batch, shape.heads, (shape.queries + kRows - 1) / kRows, true);
+  const Sight sight = mask_of(shape, place.batch).of_queries;
+  const int kv_head = place.head / (shape.heads / shape.kv_heads), query = place.tile * kRows;
+  const int row = warp_of_thread() * 16 * kBlocks, first = query + row;  // of the warp in the tile, in the sequence
+  const Span part{sight.first_row, sight.end_row}, mine{first, first + 16 * kBlocks};
+  const Span keys = sight.of_any({query, query + kRows}), keys_of_warp = sight.of_any(mine);
+  const auto k = rows_of<__nv_bfloat16>(p.k, place.batch, kv_head);
+  const auto v = rows_of<__nv_bfloat16>(p.v, place.batch, kv_head);
+  const auto load = [&](int buffer, int key) {
+    tiles.other[buffer].k_or_q.load_async(k, shape.head_size, key, keys);
+    tiles.other[buffer].v_or_dy.load_async(v, shape.head_size, key, keys);
+  };
+  tiles.q_or_k.load_async(rows_of<__nv_bfloat16>(p.q, place.batch, place.head), shape.head_size, query, part);
+  tiles.dy_or_v.load_async(rows_of<__nv_bfloat16>(p.dy, place.batch, place.head), shape.head_size, query, part);
+  cp_async_commit();
+  Statistics statistics[kBlocks][2];
+#pragma unroll
+  for (int n = 0; n < 2 * kBlocks; ++n) {
+    statistics[n / 2][n % 2] = p.statistics(place.batch, place.head, first + 8 * n + group(), part);
+  }
+
+  Fragment<kBlocks, kColumns> dq;
+#pragma unroll 1
+  for (int pass = 0; pass < 2; ++pass) {
+    dq = {};
+    int key = keys.begin / kOthers * kOthers, buffer = 0;
+    if (key < keys.end) load(buffer, key);
+    cp_async_commit();
+    for (; key < keys.end; key += kOthers, buffer ^= 1) {
+      cp_async_wait<0>();
+      __syncthreads();  // this tile is there, the last one is read
+      if (key + kOthers < keys.end) load(buffer ^ 1, key + kOthers);
+      cp_async_commit();
+      if (key + kOthers <= keys_of_warp.begin || key >= keys_of_warp.end) continue;
+      const auto& other = tiles.other[buffer];
+      unsigned kept[kBlocks] = {};
+      if (shape.drops) {
+        const KeptWeights words(shape, place.batch, place.head);
+#pragma unroll
+        for (int m = 0; m < kBlocks; ++m) kept[m] = kept_of_query_rows<kOthers>(words, first + 16 * m, key);
+      }
+      auto scores = products<kBlocks>(tiles.q_or_k, row, other.k_or_q);
+      auto dscores = products<kBlocks>(tiles.dy_or_v, row, other.v_or_dy);
+      const bool all = sight.all(mine, {key, key + kOthers});
+      weigh(shape, scores, dscores, all, SeenByFragment<kBlocks>(sight, first, key), kept,
+            [&](int m, int, int e) { return statistics[m][e / 2]; });
+      add_pairs(dscores, other.k_or_q, dq, pass > 0 && !all, sight, first, key);
+    }
+    cp_async_wait<0>();
+    if (!shape.causal || !__syncthreads_or(dq.holds_nan())) break;
+  }
+  dq.scale(shape.scale);
+  store_rows(rows_of<__nv_bfloat16>(p.dq, place.batch, place.head), shape.head_size, first, shape.queries, part, dq,
+             p.dq.add);
+}
+
+template <int kColumns>
+__global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const Backward p) {
+  using Tiles = BackwardTiles<kColumns>;
+  constexpr int kBlocks = Tiles::kBlocks, kRows = Tiles::kRows;
+  Tiles& tiles = dynamic_shared<Tiles>();
+  const AttentionShape& shape = p.shape;
+  const Place place = place_of(blockIdx.x, shape.batch, shape.kv_heads, (shape.keys + kRows - 1) / kRows, false);
+  const Sight sight = mask_of(shape, place.batch).of_keys;
+  const int heads = shape.heads / shape.kv_heads, key = place.tile * kRows;
+  const int row = warp_of_thread() * 16 * kBlocks, first = key + row;  // of the warp in the tile, in the sequence
+  const Span part{sight.first_row, sight.end_row}, mine{first, first + 16 * kBlocks};
+  const Span queries = sight.of_any({key, key + kRows}), queries_of_warp = sight.of_any(mine);
+  const int thread = static_cast<int>(threadIdx.x);
+
+  // Tiles of queries, head after head.
+  struct Step {
+    int head, query;
+  };
+  const Step begin{place.head * heads, queries.begin / kOthers * kOthers};
+  const int end_head = queries.begin < queries.end ? begin.head + heads : begin.head;
+  const auto after = [&](Step step) {
+    return step.query + kOthers < queries.end ? Step{step.head, step.query + kOthers}
+                                              : Step{step.head + 1, begin.query};
+  };
+  const auto load = [&](int buffer, Step step) {
+    const auto q = rows_of<__nv_bfloat16>(p.q, place.batch, step.head);
+    const auto dy = rows_of<__nv_bfloat16>(p.dy, place.batch, step.head);
+    tiles.other[buffer].k_or_q.load_async(q, shape.head_size, step.query, queries);
+    tiles.other[buffer].v_or_dy.load_async(dy, shape.head_size, step.query, queries);
+  };
+  // The statistics are copied through registers: where they stand they are not aligned.
+  const auto statistics = [&](Step step) {
+    return thread < kOthers && step.head < end_head ? p.statistics(place.batch, step.head, step.query + thread, queries)
+                                                    : Statistics{};
+  };
+  const auto keep = [&](int buffer, Statistics of_query) {
+    if (thread < kOthers) tiles.other[buffer].of_query[thread] = of_query;
+  };
+
+  tiles.q_or_k.load_async(rows_of<__nv_bfloat16>(p.k, place.batch, place.head), shape.head_size, key, part);
+  tiles.dy_or_v.load_async(rows_of<__nv_bfloat16>(p.v, place.batch, place.head), shape.head_size, key, part);
+  cp_async_commit();
+  Fragment<kBlocks, kColumns> dk, dv;
+#pragma unroll 1
+  for (int pass = 0; pass < 2; ++pass) {
+    dk = dv = {};
+    int buffer = 0;
+    Step step = begin;
+    if (step.head < end_head) load(buffer, step);
+    cp_async_commit();
+    keep(buffer, statistics(step));
+    for (; step.head < end_head; buffer ^= 1) {
+      cp_async_wait<0>();
+      __syncthreads();  // this tile is there, the last one is read
+      const Step now = step;
+      step = after(step);
+      if (step.head < end_head) load(buffer ^ 1, step);
+      cp_async_commit();
+      const Statistics next_statistics = statistics(step);
+      if (now.query + kOthers > queries_of_warp.begin && now.query < queries_of_warp.end) {
+        const auto& other = tiles.other[buffer];
+        unsigned kept[kBlocks] = {};
+        if (shape.drops) {
+          const KeptWeights words(shape, place.batch, now.head);
+#pragma unroll
+          for (int m = 0; m < kBlocks; ++m) kept[m] = kept_of_key_rows<kOthers>(words, first + 16 * m, now.query);
+        }
+        auto scores = products<kBlocks>(tiles.q_or_k, row, other.k_or_q);
+        auto dscores = products<kBlocks>(tiles.dy_or_v, row, other.v_or_dy);
+        const bool all = sight.all(mine, {now.query, now.query + kOthers});
+        weigh(shape, scores, dscores, all, SeenByFragment<kBlocks>(sight, first, now.query), kept,
+              [&](int, int j, int e) { return other.of_query[8 * j + pair() + e % 2]; });
+        const bool exact = pass > 0 && !all;
+        if (p.dv.data != nullptr) add_pairs(scores, other.v_or_dy, dv, exact, sight, first, now.query);
+        if (p.dk.data != nullptr) add_pairs(dscores, other.k_or_q, dk, exact, sight, first, now.query);
+      }
+      keep(buffer ^ 1, next_statistics);
+    }
+    cp_async_wait<0>();
+    if (!shape.causal || !__syncthreads_or(dk.holds_nan() || dv.holds_nan())) break;
+  }
+  dk.scale(shape.scale);
+  dv.scale(shape.keep_scale);
+  if (p.dk.data != nullptr) {
+    store_rows(rows_of<__nv_bfloat16>(p.dk, place.batch, place.head), shape.head_size, first, shape.keys, part, dk,
+               p.dk.add);
+  }
+  if (p.dv.data != nullptr) {
+    store_rows(rows_of<__nv_bfloat16>(p.dv, place.batch, place.head), shape.head_size, first, shape.keys, part, dv,
+               p.dv.add);
+  }
+}
+
+template <int kColumns>
+void run(const AttentionBackward& p, const float* delta) {
+  using Tiles = BackwardTiles<kColumns>;
+  const Backward parameters{.shape = attention_shape(p.problem),
+                            .dq = p.dq,
+                            .dk = p.dk,
+                            .dv = p.dv,
+                            .dy = p.dy,
+                            .q = p.q,
+                            .k = p.k,
+                            .v = p.v,
+                            .lse = elements<float>(p.lse),
+                            .delta = delta};
+  const auto run_over = [&](auto kernel, int64_t rows, int64_t heads) {
+    const int64_t blocks = ceil_divide(rows, Tiles::kRows) * heads * p.problem.batch;
+    if (blocks > 0) launch(kernel, {blocks_for(blocks, 1), kMmaThreads, sizeof(Tiles)}, parameters);
+  };
+  if (p.dk || p.dv) run_over(key_gradient_mma_kernel<kColumns>, p.problem.keys, p.problem.kv_heads);
+  if (p.dq) run_over(query_gradient_mma_kernel<kColumns>, p.problem.queries, p.problem.heads);
+}
+
+}  // namespace
+
+void tensor_core_attention_backward(const AttentionBackward& p, const float* delta) {
+  visit_columns(p.problem.head_size, [&](auto columns) {
+    if constexpr (columns() <= kMostColumnsOnTensorCores) run<columns()>(p, delta);
+  });
+}
+
+}  // namespace heed::cuda

@@ -1,0 +1,253 @@
+// Tiles of attention in f32 on the cores: 128 threads as 8 teams of 16 lanes.
+//
+// A team has the rows of the block's own tile that row_of() says, alone: what it writes of them into shared memory only
+// it reads again, and 16 lanes are half a warp, so that takes no barrier of the block. In a product of rows a lane has
+// the columns lane + 16 j, in a weighted sum 2 lane + 32 j and the one after. With 8 rows a thread reads 12 vectors of
+// 16 bytes for 128 multiplications and additions, of which 8 are the same for all lanes of a team.
+// Rows in shared memory are 4 elements longer than they hold: so 8 rows, 16 bytes of each, lie in different banks.
+#pragma once
+
+#include "autograd/cuda/reduce.cuh"
+#include "autograd/cuda/shared.cuh"
+#include "autograd/ops/attention/attention_dropout.cuh"
+#include "autograd/ops/attention/attention_mask.cuh"
+
+namespace heed::cuda {
+
+constexpr int kTileThreads = 128, kLanes = 16, kTeams = kTileThreads / kLanes;
+
+template <int kRows, int kColumns>
+struct alignas(16) Tile {
+  float row[kRows][kColumns + 4];
+};
+
+__device__ inline int lane_of_team() { return static_cast<int>(threadIdx.x) % kLanes; }
+
+// Row i of a thread in a tile of kRows. Up to four of them are neighbours.
+template <int kRows>
+constexpr int neighbours = kRows / kTeams < 4 ? kRows / kTeams : 4;
+template <int kRows>
+__device__ __forceinline__ int row_of(int i) {
+  constexpr int kNeighbours = neighbours<kRows>;
+  const int team = static_cast<int>(threadIdx.x) / kLanes;
+  return (i / kNeighbours * kTeams + team) * kNeighbours + i % kNeighbours;
+}
+
+// Sums of a thread: of its rows and its columns.
+template <int kRows, int kColumns>
+struct Sums {
+  float at[kRows / kTeams][kColumns / kLanes];
+};
+
+// How the rows of the heads of a problem are read and written.
+struct RowFormat {
+  int columns;
+  bool vectors;  // 4 elements at a time
+};
+template <class T, class... Heads>
+RowFormat row_format(const AttentionProblem& p, const Heads&... heads) {
+  return {.columns = static_cast<int>(p.head_size), .vectors = can_move_heads<4, T>(p.head_size, heads...)};
+}
+
+// Rows from `first` on; those outside of `valid` and columns that there are not become 0.
+template <int kRows, int kColumns, class T>
+__device__ __forceinline__ void load_tile(Tile<kRows, kColumns>& tile, const Rows<T>& from, const RowFormat& format,
+                                          int first, Span valid) {
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kColumns / 4; i += kTileThreads) {
+    const int r = i / (kColumns / 4), c = i % (kColumns / 4) * 4, row = first + r;
+    Floats<4> floats{};
+    if (row >= valid.begin && row < valid.end) {
+      if (format.vectors) {
+        if (c < format.columns) floats = load<4>(from.at(row) + c);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          if (c + e < format.columns) floats.value[e] = to_float(from.at(row)[c + e]);
+        }
+      }
+    }
+    store<4>(&tile.row[r][c], floats);
+  }
+}
+
+// Products of each row of a with each row of b.
+template <int kRows, int kOthers, int kColumns>
+__device__ __forceinline__ Sums<kRows, kOthers> products(const Tile<kRows, kColumns>& a,
+                                                         const Tile<kOthers, kColumns>& b) {
+  constexpr int kMine = kRows / kTeams, kEach = kOthers / kLanes;
+  Sums<kRows, kOthers> sums{};
+#pragma unroll 1
+  for (int c = 0; c < kColumns; c += 4) {
+    Floats<4> others[kEach];
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) others[j] = load<4>(&b.row[lane_of_team() + kLanes * j][c]);
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) {
+      const Floats<4> mine = load<4>(&a.row[row_of<kRows>(i)][c]);
+#pragma unroll
+      for (int j = 0; j < kEach; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) sums.at[i][j] += mine.value[e] * others[j].value[e];
+      }
+    }
+  }
+  return sums;
+}
+
+template <int kRows, int kOthers>
+__device__ __forceinline__ void store_weights(Tile<kRows, kOthers>& to, const Sums<kRows, kOthers>& weights) {
+#pragma unroll
+  for (int i = 0; i < kRows / kTeams; ++i) {
+#pragma unroll
+    for (int j = 0; j < kOthers / kLanes; ++j) {
+      to.row[row_of<kRows>(i)][lane_of_team() + kLanes * j] = weights.at[i][j];
+    }
+  }
+}
+
+// sums += weights * b. uses(i, k): whether row i of the thread takes row k of b; others are not touched, whatever b is.
+template <int kRows, int kOthers, int kColumns, class Uses>
+__device__ __forceinline__ void add_weighted(const Tile<kRows, kOthers>& weights, const Tile<kOthers, kColumns>& b,
+                                             Sums<kRows, kColumns>& sums, const Uses& uses) {
+  constexpr int kMine = kRows / kTeams, kPairs = kColumns / 32;
+#pragma unroll 1
+  for (int k = 0; k < kOthers; k += 4) {
+    Floats<4> mine[kMine];
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) mine[i] = load<4>(&weights.row[row_of<kRows>(i)][k]);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      Floats<2> others[kPairs];
+#pragma unroll
+      for (int j = 0; j < kPairs; ++j) others[j] = load<2>(&b.row[k + e][2 * lane_of_team() + 32 * j]);
+#pragma unroll
+      for (int i = 0; i < kMine; ++i) {
+        if (!uses(i, k + e)) continue;
+#pragma unroll
+        for (int j = 0; j < kPairs; ++j) {
+          sums.at[i][2 * j] += mine[i].value[e] * others[j].value[0];
+          sums.at[i][2 * j + 1] += mine[i].value[e] * others[j].value[1];
+        }
+      }
+    }
+  }
+}
+
+// What the rows of a thread see of a tile of the other side from `column` on, counted from there.
+template <int kRows>
+struct SeenByRows {
+  Span of[kRows / kTeams];
+
+  __device__ SeenByRows(const Sight& sight, int first_row, int column) {
+#pragma unroll
+    for (int i = 0; i < kRows / kTeams; ++i) {
+      const Span span = sight.of(first_row + row_of<kRows>(i));
+      of[i] = {span.begin - column, span.end - column};
+    }
+  }
+  __device__ bool sees(int i, int j) const {
+    const int column = lane_of_team() + kLanes * j;
+    return column >= of[i].begin && column < of[i].end;
+  }
+};
+
+// The same for a tile that all rows see all of, or that each row sees a part of.
+template <int kRows, int kOthers, int kColumns>
+__device__ __forceinline__ void add_weighted(const Tile<kRows, kOthers>& weights, const Tile<kOthers, kColumns>& b,
+                                             Sums<kRows, kColumns>& sums, bool all, const SeenByRows<kRows>& seen) {
+  if (all) {
+    add_weighted(weights, b, sums, [](int, int) { return true; });
+  } else {
+    add_weighted(weights, b, sums, [&](int i, int k) { return k >= seen.of[i].begin && k < seen.of[i].end; });
+  }
+}
+
+// Bit i + kMine * j: whether the weight of row i and column j of the thread is kept. Rows are queries: four lanes have
+// the keys of a counter, and each draws it for another of their rows.
+template <int kRows, int kOthers>
+__device__ __forceinline__ unsigned kept_of_queries(const KeptWeights& weights, int first_query, int first_key) {
+  constexpr int kMine = kRows / kTeams, kEach = kOthers / kLanes, kNeighbours = neighbours<kRows>;
+  static_assert(kMine * kEach <= 32);
+  const int lane = lane_of_team(), word = lane % 4;
+  unsigned kept = 0;
+#pragma unroll 1
+  for (int n = 0; n < kMine * kEach; n += kNeighbours) {
+    const int query = first_query + row_of<kRows>(n % kMine + word % kNeighbours);
+    const int key = first_key + n / kMine * kLanes + lane - word;
+    const unsigned bits = share_bits<4, 1>(weights.four(query, key), word) >> word;
+#pragma unroll
+    for (int e = 0; e < kNeighbours; ++e) kept |= (bits >> (4 * e) & 1u) << (n + e);
+  }
+  return kept;
+}
+// The same where rows are keys, so that a thread has what it draws.
+template <int kRows, int kOthers>
+__device__ __forceinline__ unsigned kept_of_keys(const KeptWeights& weights, int first_key, int first_query) {
+  constexpr int kMine = kRows / kTeams, kEach = kOthers / kLanes, kNeighbours = neighbours<kRows>;
+  static_assert(kMine * kEach <= 32);
+  unsigned kept = 0;
+#pragma unroll 1
+  for (int n = 0; n < kMine * kEach; n += kNeighbours) {
+    const int key = first_key + row_of<kRows>(n % kMine);
+    const unsigned bits = weights.four(first_query + n / kMine * kLanes + lane_of_team(), key) >> key % 4;
+    kept |= (bits & ((1u << kNeighbours) - 1)) << n;
+  }
+  return kept;
+}
+template <int kRows, int kOthers>
+__device__ __forceinline__ void drop(Sums<kRows, kOthers>& weights, unsigned kept) {
+  constexpr int kMine = kRows / kTeams;
+#pragma unroll
+  for (int i = 0; i < kMine; ++i) {
+#pragma unroll
+    for (int j = 0; j < kOthers / kLanes; ++j) {
+      if ((kept >> (i + kMine * j) & 1u) == 0) weights.at[i][j] = 0;
+    }
+  }
+}
+
+template <int kRows, int kColumns>
+__device__ __forceinline__ void scale_sums(Sums<kRows, kColumns>& sums, float factor) {
+#pragma unroll
+  for (auto& row : sums.at) {
+#pragma unroll
+    for (float& sum : row) sum *= factor;
+  }
+}
+
+// Writes the rows from `first` on, or adds to them. Rows outside of part.begin … part.end - 1 are 0.
+template <int kRows, int kColumns, class T>
+__device__ __forceinline__ void store_tile(const Rows<T>& to, const RowFormat& format, int first, int rows, Span part,
+                                           const Sums<kRows, kColumns>& sums, bool add) {
+#pragma unroll
+  for (int i = 0; i < kRows / kTeams; ++i) {
+    const int row = first + row_of<kRows>(i);
+    const bool takes_part = row >= part.begin && row < part.end;
+    if (row >= rows || (add && !takes_part)) continue;
+#pragma unroll
+    for (int j = 0; j < kColumns / kLanes; j += 2) {
+      const int c = 2 * lane_of_team() + kLanes * j;
+      T* address = to.at(row) + c;
+      Floats<2> floats{};
+      if (takes_part) floats = {sums.at[i][j], sums.at[i][j + 1]};
+      if (format.vectors) {
+        if (c >= format.columns) continue;
+        if (add) {
+          const Floats<2> before = load<2>(address);
+          floats = {before.value[0] + floats.value[0], before.value[1] + floats.value[1]};
+        }
+        store<2>(address, floats);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          if (c + e < format.columns) {
+            address[e] = from_float<T>(add ? to_float(address[e]) + floats.value[e] : floats.value[e]);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace heed::cuda
