@@ -11,7 +11,7 @@ namespace {
 using AsyncCopies = KernelTest;
 
 enum class Wait { all, one_too_few, without_barrier, none };
-constexpr int kReadLine = __LINE__ + 11;
+constexpr int kIssueLine = __LINE__ + 4, kReadLine = __LINE__ + 11;
 __global__ void copies_kernel(float* out, const float* in, Wait wait) {
   __shared__ __align__(16) float tile[2][128];
   for (unsigned i = 0; i < 2; ++i) {
@@ -46,7 +46,7 @@ TEST_F(AsyncCopies, AreWaitedFor) {
   set_schedule(0);
 
   launch({1, 32}, copies_kernel, out.data(), in.data(), Wait::none);
-  EXPECT_TRUE(reported("async", "copies_kernel", 0));
+  EXPECT_TRUE(reported("async", "copies_kernel", kIssueLine));
   EXPECT_TRUE(std::isnan(out.values()[31]));
 }
 
@@ -141,24 +141,30 @@ TEST_F(AsyncCopies, SourcesLieInTheirMemory) {
   EXPECT_TRUE(std::isnan(out.values()[0]));
 }
 
-constexpr int kLoadLine = __LINE__ + 6;
-__global__ void load_kernel(unsigned* out, unsigned shift, bool fills) {
+enum class Fill { all_lanes, last_lane, nobody };
+constexpr int kLoadLine = __LINE__ + 9;
+__global__ void load_kernel(unsigned* out, unsigned shift, Fill fill) {
   __shared__ __align__(16) unsigned short tile[32 * 8 + 8];
-  for (unsigned i = threadIdx.x; i < 264 && fills; i += 32) tile[i] = 1;
-  __syncwarp();
+  if (fill == Fill::all_lanes) {
+    for (unsigned i = threadIdx.x; i < 264; i += 32) tile[i] = 1;
+    __syncwarp();
+  }
+  for (unsigned i = 0; i < 264 && fill == Fill::last_lane && threadIdx.x == 31; ++i) tile[i] = 1;
   unsigned registers[4];
   ptx::ldmatrix_x4(registers, &tile[threadIdx.x * 8 + shift]);
   out[threadIdx.x] = registers[0];
 }
 
-TEST_F(AsyncCopies, LdmatrixReadsLikeALoad) {
+TEST_F(AsyncCopies, LdmatrixReadsLikeALoadOfEachLane) {
   DeviceArray<unsigned> out(32);
-  launch({1, 32}, load_kernel, out.data(), 0u, true);
+  launch({1, 32}, load_kernel, out.data(), 0u, Fill::all_lanes);
   EXPECT_TRUE(nothing_reported());
-  launch({1, 32}, load_kernel, out.data(), 4u, true);
-  EXPECT_TRUE(reported("bounds", "load_kernel", kLoadLine));
-  launch({1, 32}, load_kernel, out.data(), 0u, false);
+  launch({1, 32}, load_kernel, out.data(), 4u, Fill::all_lanes);
+  EXPECT_TRUE(reported("bounds", "load_kernel", kLoadLine)) << "not aligned";
+  launch({1, 32}, load_kernel, out.data(), 0u, Fill::nobody);
   EXPECT_TRUE(check_reported("uninit", "load_kernel", kLoadLine));
+  launch({1, 32}, load_kernel, out.data(), 0u, Fill::last_lane);
+  EXPECT_TRUE(check_reported("race", "load_kernel", kLoadLine)) << "what one lane wrote is read by all";
 }
 
 }  // namespace

@@ -92,6 +92,7 @@ TEST_F(EnvironmentDeathTest, ChoosesTheCapability) {
 }
 
 TEST_F(EnvironmentDeathTest, NothingThatWasFoundIsLostAtTheEnd) {
+  set("HOSTCUDA_STREAMS", "eager");
   EXPECT_EXIT(leave_a_report_behind(), ::testing::ExitedWithCode(99), "stream: work on the default stream");
   EXPECT_EXIT(leave_work_behind(), ::testing::ExitedWithCode(kExpected), "");
   set("HOSTCUDA_STREAMS", "lazy");

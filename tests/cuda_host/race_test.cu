@@ -185,6 +185,7 @@ TEST_F(Race, PartsOfAWord) {
 }
 
 // One after the other on a stream is an order; within one launch only a barrier is, and only for the own block.
+constexpr int kBlocksLine = __LINE__ + 4;
 __global__ void blocks_kernel(int* words, int* out) {
   words[blockIdx.x] = 1;
   __syncthreads();
@@ -198,10 +199,11 @@ TEST_F(Race, BlocksHaveNoOrder) {
   EXPECT_TRUE(nothing_reported());
   if (!kSeesAllAccesses) return;
   launch({2, 1}, blocks_kernel, words.data(), out.data());
-  EXPECT_TRUE(reported("race", "blocks_kernel", 0));
+  EXPECT_TRUE(reported("race", "blocks_kernel", kBlocksLine));
 }
 
 // Many readers, and then one of them writes: each way in which one stamp has to stand for several threads.
+constexpr int kReaderLine = __LINE__ + 4;
 __global__ void readers_kernel(int* word, int* out, unsigned writer) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   out[i] = *word;
@@ -217,7 +219,8 @@ TEST_F(Race, AReaderThatWrites) {
     set_schedule(seed);
     for (const Shape& shape : {Shape{1, 2}, Shape{1, 64}, Shape{4, 1}, Shape{2, 64}}) {
       launch(shape, readers_kernel, word.data(), out.data(), 0u);
-      EXPECT_TRUE(reported("race", "readers_kernel", 0)) << seed << " " << shape.grid.x << " " << shape.block.x;
+      EXPECT_TRUE(reported("race", "readers_kernel", kReaderLine))
+          << seed << " " << shape.grid.x << " " << shape.block.x;
     }
   }
 }

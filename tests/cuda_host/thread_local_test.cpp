@@ -2,8 +2,8 @@
 #include "tests/cuda_host/kernel_test.cuh"
 
 namespace hostcuda::test {
-namespace {
 
+// With names of their own in the whole program, as those of headers are.
 inline int& of_inline_function() {
   static thread_local int value = 1;
   return value;
@@ -13,6 +13,9 @@ T& of_template() {
   static thread_local T value = 2;
   return value;
 }
+
+namespace {
+
 int& of_function() {
   static thread_local int value = 3;
   return value;

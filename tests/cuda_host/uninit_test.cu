@@ -86,6 +86,7 @@ TEST_F(Uninit, CopiesWithinTheDeviceKeepIt) {
   EXPECT_EQ(take_reports().size(), kSeesAllAccesses ? 1u : 0u);
 }
 
+constexpr int kCountLine = __LINE__ + 1;
 __global__ void count_kernel(int* counter) { atomicAdd(counter, 1); }
 
 TEST_F(Uninit, Atomics) {
@@ -93,7 +94,7 @@ TEST_F(Uninit, Atomics) {
   launch({1, 32}, count_kernel, zeroed.data());
   EXPECT_TRUE(nothing_reported());
   launch({1, 32}, count_kernel, fresh.data());
-  EXPECT_TRUE(check_reported("uninit", "count_kernel", 0));
+  EXPECT_TRUE(check_reported("uninit", "count_kernel", kCountLine));
 }
 
 }  // namespace

@@ -172,7 +172,10 @@ void Multiprocessor::finish_thread() {
   thread.state = Thread::State::done;
   --live_;
   warps[thread.warp].exited |= 1u << thread.lane;
-  if (!thread.copies.empty()) report("async", where(thread) + ": exits with cp.async copies that it never waited for");
+  if (!thread.copies.empty()) {
+    report("async", where(thread) + ": exits with cp.async copies that it never waited for, the first of them [" +
+                        source_line(thread.copies.front().place) + "]");
+  }
   if (arrived_ != 0 && arrived_ == live_) {
     report("barrier", where() + ": threads exit while others wait at a barrier: " + who_waits());
     abandon_block();
