@@ -1,9 +1,9 @@
 // Instructions of a warp for tensor cores and asynchronous copies (sm_80 and later), as functions.
 //
 // In m16n8k16 lane l has, with g = l / 4 and p = l % 4 * 2, of the left matrix rows g and g + 8, columns p, p + 1
-// (first two registers) and p + 8, p + 9; of the right one columns g, rows p, p + 1 and p + 8, p + 9; of the sum row g,
-// columns p, p + 1, and row g + 8. So a sum, rounded to bf16, is the left matrix of a next product as it is. Source:
-// PTX ISA, "Matrix Fragments for mma.m16n8k16" and ldmatrix, cp.async.
+// (first two registers) and p + 8, p + 9; of the right one columns g, rows p, p + 1 and p + 8, p + 9; of the sum row
+// g, columns p, p + 1, and row g + 8. So a sum, rounded to bf16, is the left matrix of a next product as it is.
+// Source: PTX ISA, "Matrix Fragments for mma.m16n8k16", ldmatrix and cp.async.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -1,7 +1,8 @@
 // The choice of kernels, and delta = rowsum(dy * y), which every backward begins with.
 //
-// Threads: delta takes 8 neighbours for a row of a head, 256 a block. Memory: dy and y read once, 4 bytes written a
-// row; 4 or 8 vectors in flight for each row: bound by memory. Order: fixed, ascending columns of a lane, then lanes.
+// Threads: delta takes 8 neighbours for a row of a head, 256 a block.
+// Memory: dy and y read once, 4 bytes written a row; a warp has 1 KiB or more in flight. Bound by memory.
+// Order: fixed: the columns of a lane ascending, then the lanes.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/cuda/reduce.cuh"
 #include "autograd/ops/attention/attention_mask.cuh"

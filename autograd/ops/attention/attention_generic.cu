@@ -2,9 +2,11 @@
 //
 // Threads: a block has a tile of queries of one head, in 128 threads (attention_tile.cuh), and runs over the tiles of
 // keys that any of them sees. Scores and the softmax stay in registers, a row in 16 lanes; weights go through shared
-// memory to the lanes of the same row. Memory: q and y once; k and v once for each tile of queries, mostly from the
-// second-level cache. Work: 4 Tq Tk D FLOPs a head, half of it where causal, on the f32 units: the bound, at 60 to 80 %
-// of them by the count of shared-memory reads. Order: keys ascending; no row depends on another one, nor on the grid.
+// memory to the lanes of the same row.
+// Memory: q and y once; k and v once for each tile of queries, mostly from the second-level cache.
+// Work: 4 Tq Tk D FLOPs a head, half of it where causal, on the f32 units: the bound, at 60 to 80 % of them by the
+// count of reads of shared memory.
+// Order: keys ascending; no row depends on another one, nor on the grid.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/ops/attention/attention_path.hpp"
 #include "autograd/ops/attention/attention_softmax.cuh"

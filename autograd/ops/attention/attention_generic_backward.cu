@@ -3,10 +3,12 @@
 //
 // Threads: two kernels of the same form, blocks of 128 threads with a tile of rows of their own (attention_tile.cuh)
 // that run over tiles of the other side: queries over keys for dQ; keys, with all query heads of their group, over
-// queries for dK and dV. P and dS, or their transposes, are made in registers and go through shared memory to the lanes
-// of the same row. Memory: what is owned once; the other side once for each tile of own rows, mostly from the
-// second-level cache; gradients written once. Work: 7 products instead of 5, as both kernels make P and dS: 14 Tq Tk D
-// FLOPs a head, half of it where causal, on the f32 units, which are the bound.
+// queries for dK and dV. P and dS, or their transposes, are made in registers and go through shared memory to the
+// lanes of the same row.
+// Memory: what is owned once; the other side once for each tile of own rows, mostly from the second-level cache; each
+// gradient written once.
+// Work: 7 products instead of 5, as both kernels make P and dS: 14 Tq Tk D FLOPs a head, half of it where causal, on
+// the f32 units, which are the bound.
 // Order: dQ over ascending keys, dK and dV over ascending heads and queries: no atomics, the same bits again.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/ops/attention/attention_path.hpp"

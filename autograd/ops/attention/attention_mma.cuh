@@ -1,9 +1,9 @@
 // Tiles and fragments of attention on tensor cores: 4 warps, each with 16 or 32 rows of the block's own tile.
 //
 // Whatever a warp makes of its rows stays in its registers: scores of its rows and columns of the other side come out
-// of a product as sums, and go rounded to bf16 into the next product as its left matrix, without shared memory. Of a
-// product each 16 columns of the other side are read once (512 bytes, 4 cycles of shared memory) for all rows of a
-// warp: 4 products of m16n8k16 with 32 rows, 2 with 16.
+// of a product as sums, and go rounded to bf16 into the next product as its left matrix, without shared memory.
+// Of a product each 16 x 16 of the other side are read once (512 bytes, 4 cycles of shared memory) for all rows of a
+// warp: for 4 products of m16n8k16 with 32 rows, 2 with 16.
 #pragma once
 
 #include "autograd/cuda/mma.cuh"

@@ -1,16 +1,18 @@
 // Forward on tensor cores, bf16 (after Dao 2023, "FlashAttention-2").
 //
 // Threads: a block has 128 queries of one head in 4 warps of 32 (attention_mma.cuh) and runs over the tiles of 64 keys
-// that any of them sees; a warp passes over those that none of its queries sees. Copies run ahead: values arrive while
-// scores are made, the next keys while weights are made and summed with the values. Memory: q and y once; k and v once
-// for each 128 queries, mostly from the second-level cache. Shared memory: (128 + 2 * 64) rows, at most 64 KiB, two or
-// three blocks on a multiprocessor. Work: 4 Tq Tk D FLOPs a head, half of it where causal, and a power of 2 for each
-// weight; reads of shared memory take as long as the products (6 of 4 cycles for 16 of m16n8k16 in scores, 4 for 16 in
-// sums), so the bound is about that of mma.sync, 60 % of the card's peak in bf16, less what the powers cost.
-// Numbers: scores and sums in f32, weights rounded to bf16 for the second product. Order: keys ascending; no row
-// depends on another one, nor on the grid. NaN: a weight of 0 does not hide a NaN or Inf of a masked value, which a row
-// may meet where a tile is seen in part. So if any sum of the block is NaN, all is done again with add_seen() in such
-// tiles.
+// (32 where heads are wider than 64) that any of them sees; a warp passes over those that none of its queries sees.
+// Copies run ahead: values arrive while scores are made, the next keys while weights are made and summed with values.
+// Memory: q and y once; k and v once for each 128 queries, mostly from the second-level cache. At most 51 KiB of
+// shared memory, two blocks on a multiprocessor, by registers.
+// Work: 4 Tq Tk D FLOPs a head, half of it where causal, and a power of 2 for each weight. For 16 products, 16 cycles
+// of the tensor cores of an H100 at their peak, shared memory is read for 24 cycles in scores and 16 in sums. One
+// block's powers, 16 a cycle, overlap with the other's products. So the bound is that of mma.sync, about 60 % of the
+// peak in bf16.
+// Numbers: scores and sums in f32, weights rounded to bf16 for the second product.
+// Order: keys ascending; no row depends on another one, nor on the grid.
+// NaN: a weight of 0 does not hide a NaN or Inf of a masked value, which a row may meet where a tile is seen in part.
+// So if any sum of the block is NaN, all is done again with add_seen() in such tiles.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/ops/attention/attention_mma.cuh"
 #include "autograd/ops/attention/attention_path.hpp"
@@ -156,7 +158,6 @@ class ForwardBlock {
       }
     }
     cp_async_wait<0>();
-    __syncthreads();  // nothing is copied or read any more
   }
 
   __device__ __forceinline__ void finish() {

@@ -1,18 +1,19 @@
-// Backward on tensor cores, bf16. The same two kernels as attention_generic_backward.cu:
+// Backward on tensor cores, bf16. The same two kernels as in attention_generic_backward.cu:
 //   dV = P^T dY    dS = P * (dY V^T - delta)    dK = scale dS^T Q    dQ = scale dS K    delta = rowsum(dY * Y)
 //
-// Threads: a block has 128 rows (64 where heads are wider than 64) in 4 warps of 32 (16) rows, and runs over tiles of
-// 32 rows of the other side: queries over keys for dQ; keys, with all query heads of their group, over queries for dK
-// and dV. P and dS, or their transposes, stay in the registers of the warp that makes them and go rounded to bf16 into
-// the next product (attention_mma.cuh). The next tile is copied while this one is computed with: one barrier a tile. A
-// warp passes over tiles that none of its rows sees. Memory: what is owned once; the other side once for each tile of
-// own rows, mostly from the second-level cache; each gradient written once. Shared memory: at most 70 KiB, two blocks
-// on a multiprocessor. Work: 7 products instead of 5, as both kernels make P and dS: 14 Tq Tk D FLOPs a head, half of
-// it where causal. Reads of shared memory take as long as the products with 32 rows (192 of 128 cycles for a tile of 32
-// with 32 rows in dK and dV, at the peak of mma.sync), twice as long with 16. So the bound is 50 to 60 % of the card's
-// peak in bf16, and with the recomputation 35 to 45 % of what five products would take at the peak. Order: dQ over
-// ascending keys, dK and dV over ascending heads and queries: no atomics, the same bits again. NaN: as in
-// attention_tensor_core.cu, if any sum is NaN all is done again exactly in tiles that are seen in part.
+// Threads: a block has 128 rows in 4 warps of 32, or 64 in warps of 16 where heads are wider than 64, and runs over
+// tiles of 32 rows of the other side: queries over keys for dQ; keys, with all query heads of their group, over queries
+// for dK and dV. P and dS, or their transposes, stay in the registers of the warp that makes them and go rounded to
+// bf16 into the next product (attention_mma.cuh). The next tile is copied while this one is computed with: one barrier
+// a tile. A warp passes over tiles that none of its rows sees.
+// Memory: what is owned once; the other side once for each tile of own rows, mostly from the second-level cache; each
+// gradient written once. At most 70 KiB of shared memory, two blocks on a multiprocessor, by registers.
+// Work: 7 products instead of 5, as both kernels make P and dS: 14 Tq Tk D FLOPs a head, half of it where causal.
+// Reads of shared memory bound it: with heads of 64, for 128 products of dK and dV that take the tensor cores of an
+// H100 128 cycles at their peak, 192 cycles, and 160 for 96 of dQ; with heads of 128, 320 and 256. So to 60 to 67 % of
+// the peak in bf16, which is what mma.sync reaches, or to 37 to 40 %.
+// Order: dQ over ascending keys, dK and dV over ascending heads and queries: no atomics, the same bits again.
+// NaN: as in attention_tensor_core.cu, if any sum is NaN all is done again exactly in tiles that are seen in part.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/ops/attention/attention_mma.cuh"
 #include "autograd/ops/attention/attention_path.hpp"

@@ -1,9 +1,9 @@
 // Tiles of attention in f32 on the cores: 128 threads as 8 teams of 16 lanes.
 //
-// A team has the rows of the block's own tile that row_of() says, alone: what it writes of them into shared memory only
-// it reads again, and 16 lanes are half a warp, so that takes no barrier of the block. In a product of rows a lane has
-// the columns lane + 16 j, in a weighted sum 2 lane + 32 j and the one after. With 8 rows a thread reads 12 vectors of
-// 16 bytes for 128 multiplications and additions, of which 8 are the same for all lanes of a team.
+// A team has the rows of the block's own tile that row_of() says, alone: what it writes of them into shared memory
+// only it reads again, and 16 lanes are half a warp, so that takes no barrier of the block. In a product of rows a
+// lane has the columns lane + 16 j, in a weighted sum 2 lane + 32 j and the one after. With 8 rows a thread reads 12
+// vectors of 16 bytes for 128 multiplications and additions, of which 8 are the same for all lanes of a team.
 // Rows in shared memory are 4 elements longer than they hold: so 8 rows, 16 bytes of each, lie in different banks.
 #pragma once
 
