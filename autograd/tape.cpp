@@ -17,6 +17,7 @@ std::atomic<int64_t> node_count = 0;
 std::atomic<uint64_t> next_sequence = 0;
 thread_local bool grad_mode = true;
 thread_local WorkObserver* work_observer = nullptr;
+thread_local GradientObserver* gradient_observer = nullptr;
 thread_local std::vector<Tensor>* graveyard = nullptr;  // while Node::free() is at work
 
 void tell(Work::Kind kind, const char* name, const Tensor& result, const std::vector<Tensor>& inputs) {
@@ -26,6 +27,7 @@ void tell(Work::Kind kind, const char* name, const Tensor& result, const std::ve
 }  // namespace
 
 void set_work_observer(WorkObserver* observer) { work_observer = observer; }
+void set_gradient_observer(GradientObserver* observer) { gradient_observer = observer; }
 bool has_work_observer() { return work_observer != nullptr; }
 void work_done(const char* name) {
   if (work_observer != nullptr) work_observer->done({.name = name});
@@ -243,6 +245,13 @@ std::vector<std::shared_ptr<Node>> nodes_in_reverse_order(const std::shared_ptr<
   return nodes;
 }
 
+void tell_leaves(const Node& node) {
+  if (gradient_observer == nullptr) return;
+  for (const Tensor& input : node.inputs) {
+    if (input && input.requires_grad() && Tape::node_of(input) == nullptr) gradient_observer->added(input);
+  }
+}
+
 void run_node(Node& node) {
   const Tensor dy = std::move(node.grad);
   node.grad = Tensor();
@@ -252,6 +261,7 @@ void run_node(Node& node) {
     node.backward(dy, gradients);
     gradients.finish();
     tell(Work::Kind::backward, node.name, dy, node.inputs);
+    tell_leaves(node);
   } catch (...) {
     gradients.abandon();
     throw;

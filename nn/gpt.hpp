@@ -15,7 +15,9 @@ namespace heed::nn {
 class Gpt {
  public:
   // Throws ConfigError where the sizes do not fit together.
-  Gpt(const GptConfig& config, DType dtype, Device device = Device::cpu);
+  // span_multiple: see ParameterStore::build().
+  Gpt(const GptConfig& config, DType dtype, Device device = Device::cpu,
+      int64_t span_multiple = ParameterStore::kAlignment);
 
   Tensor logits(const Tensor& tokens, const ForwardContext& context) const;
   // For generation: tokens i32 (1, T), T >= 1, follow those that the cache holds, which are then T more. Gives the
@@ -34,6 +36,7 @@ class Gpt {
 
   const GptConfig& config() const { return config_; }
   const ParameterStore& parameters() const { return store_; }
+  ParameterStore& parameters() { return store_; }
   // Weights that multiply each token: those of the linear layers and the head (tied or not), not the embeddings.
   int64_t gemm_weights() const;
 

@@ -9,8 +9,6 @@
 namespace heed::nn {
 namespace {
 
-constexpr int64_t kAlignment = 16;
-
 uint32_t site_of(const std::string& name) {
   uint32_t hash = 2166136261u;  // FNV-1a
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
@@ -48,7 +46,7 @@ Parameter ParameterStore::declare(const std::string& name, const Shape& shape, I
   return {this, entries_.size() - 1};
 }
 
-void ParameterStore::build(uint32_t seed) {
+void ParameterStore::build(uint32_t seed, int64_t span_multiple) {
   require<GraphError>(groups_.empty(), "build() is called twice");
   groups_.resize(2);
   std::array<int64_t, 2> elements{};
@@ -59,7 +57,10 @@ void ParameterStore::build(uint32_t seed) {
     ++groups_[group].tensors;
     groups_[group].parameters += entry->shape.numel();
   }
+  require<ValueError>(span_multiple > 0 && span_multiple % kAlignment == 0, "spans of a multiple of {} elements",
+                      span_multiple);
   for (size_t g = 0; g < groups_.size(); ++g) {
+    elements[g] = round_up(elements[g], span_multiple);
     groups_[g].decay = g == 0;
     const DType exact = compute_dtype(dtype_);
     groups_[g].weights = zeros({elements[g]}, exact, device_, MemoryCategory::parameters);
@@ -80,8 +81,22 @@ void ParameterStore::build(uint32_t seed) {
 }
 
 void ParameterStore::update_copies() const {
-  for (const ParameterGroup& group : groups_) {
-    if (group.copies) HEED_DISPATCH(group.weights.device(), cast_elements, group.copies.ref(), group.weights);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (groups_[g].copies) update_copies(static_cast<int>(g), 0, groups_[g].weights);
+  }
+}
+
+void ParameterStore::update_copies(int group, int64_t offset, const Tensor& weights) const {
+  const Tensor copies = groups_.at(static_cast<size_t>(group)).copies.slice(offset, weights.shape());
+  HEED_DISPATCH(device_, cast_elements, copies.ref(), weights);
+}
+
+void ParameterStore::release_weights(int group) {
+  ParameterGroup& released = groups_.at(static_cast<size_t>(group));
+  require<GraphError>(bool(released.copies), "the weights of group {} are in use themselves", group);
+  released.weights = Tensor();
+  for (Entry& entry : entries_) {
+    if (entry.group == group) entry.values = Tensor();
   }
 }
 

@@ -36,7 +36,8 @@ class Parameter {
 
 // One flat span: what the optimizer, the norm and the all-reduce work on.
 struct ParameterGroup {
-  Tensor weights, gradients;  // (elements) with the gaps
+  // (elements) with the gaps. No weights where release_weights() was called.
+  Tensor weights, gradients;
   Tensor copies;              // bf16 only: the weights of matrices rounded to bf16, else no tensor
   bool decay = false;
   int64_t tensors = 0, parameters = 0;  // without the gaps
@@ -44,13 +45,15 @@ struct ParameterGroup {
 
 class ParameterStore {
  public:
+  static constexpr int64_t kAlignment = 16;  // elements
+
   struct Entry {
     std::string name;
     Shape shape;
     Init init;
     int group = 0;
     int64_t offset = 0;  // in the group's span
-    Tensor values;       // a slice of the group's weights
+    Tensor values;       // a slice of the group's weights, if it has them
     // What operations take: a leaf with the elements of values, in bf16 of the copies; its gradient is a slice of the
     // group's gradients.
     Tensor tensor;
@@ -64,11 +67,16 @@ class ParameterStore {
 
   // Before build(). Throws GraphError for a name declared twice.
   Parameter declare(const std::string& name, const Shape& shape, Init init);
-  // Allocates and draws all parameters; the values depend on seed and name only, not on the order.
-  void build(uint32_t seed);
+  // Allocates and draws all parameters; the values depend on seed and name only, not on the order. Each group's span is a
+  // multiple of span_multiple elements long, so that it can be cut into equal parts; that is a multiple of kAlignment.
+  void build(uint32_t seed, int64_t span_multiple = kAlignment);
 
   // Once after weights were changed from outside (by an optimizer, a checkpoint): renews the bf16 copies.
   void update_copies() const;
+  // The same for a part of a group that has copies: those from `offset` on, of exact weights that may be elsewhere.
+  void update_copies(int group, int64_t offset, const Tensor& weights) const;
+  // Frees the exact weights of a group that has copies, once somebody else keeps them.
+  void release_weights(int group);
 
   DType dtype() const { return dtype_; }
   Device device() const { return device_; }

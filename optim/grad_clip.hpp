@@ -11,7 +11,10 @@ namespace heed::optim {
 // Throws DTypeError for other dtypes than f32 and f64.
 double global_norm(const std::vector<ParameterSpan>& spans);
 
-// The sum of g^2 of each span, f64 (spans), on the device of the gradients: what global_norm() reads.
+// The sum of g^2 over all spans, of which global_norm() is the root: to be added up where each rank has a part.
+double sum_of_squares(const std::vector<ParameterSpan>& spans);
+
+// The sum of g^2 of each span, f64 (spans), on the device of the gradients.
 Tensor squares_of_gradients(const std::vector<ParameterSpan>& spans);
 
 // What gradients are multiplied by so that their norm is at most clip_norm: min(1, clip_norm / (norm + 1e-6)), as

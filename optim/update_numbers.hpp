@@ -14,11 +14,13 @@ struct UpdateNumbers {
   // From the host.
   double learning_rate = 0;
   double clip_norm = 0;        // 0: no limit
-  double targets = 0;          // of the whole update: what losses are divided by
   int64_t optimizer_step = 0;  // 1 for the optimizer's first update
   uint64_t update = 0;         // what random numbers are drawn for
+  // From the host, of one rank; added up over the ranks on the device.
+  double targets = 0;    // what losses are divided by
+  double must_stop = 0;  // how many ranks wish to stop after this update
   // From the device.
-  double loss = 0;            // sum over the micro-batches
+  double loss = 0;            // sum over the micro-batches, and then over the ranks
   double grad_norm = 0;       // of all gradients, before clipping
   double gradient_scale = 1;  // min(1, clip_norm / (grad_norm + 1e-6)), as optim::clip_factor()
   int64_t is_finite = 1;      // 0: loss or grad_norm is not, and the optimizer changes nothing

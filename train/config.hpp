@@ -76,7 +76,12 @@ struct TrainConfig {
   int64_t keep_checkpoints = 1;
   std::string run_dir;
 
-  int64_t rows_per_micro_batch() const { return micro_batch_size == 0 ? batch_size : micro_batch_size; }
+  bool shard_optimizer = false;
+  double comm_timeout_s = 600;
+  int64_t ranks = 1;  // that share a batch: no key, the launcher's (share_batch())
+
+  int64_t rows_per_rank() const { return batch_size / ranks; }
+  int64_t rows_per_micro_batch() const { return micro_batch_size == 0 ? rows_per_rank() : micro_batch_size; }
 };
 
 enum class OriginKind { by_default, file, command_line };
@@ -111,6 +116,9 @@ Config parse_config(const std::string& text, const std::string& file_name,
                     const std::vector<std::string>& overrides = {});
 
 // The functions below take a Config that one of the two above returned.
+
+// Shares the batch among ranks. Throws ConfigError unless it is a multiple of ranks times micro_batch_size.
+void share_batch(Config& config, int64_t ranks);
 
 // Every key that has an effect, as TOML that reads back to exactly the same values.
 std::string config_to_toml(const Config& config);

@@ -172,13 +172,17 @@ void check_train(const Config& config) {
                name(config.train.precision));
 }
 
-void check_batch(const Config& config) {
-  constexpr int64_t kRanks = 1;
-  const auto& [model, train] = std::tie(config.model, config.train);
-  const int64_t rows = train.rows_per_micro_batch();
-  require_rule(train.batch_size % (kRanks * rows) == 0, config, {"train.batch_size", "train.micro_batch_size"},
+void check_shares(const Config& config) {
+  const TrainConfig& train = config.train;
+  const int64_t rows = std::max<int64_t>(train.micro_batch_size, 1);
+  require_rule(train.batch_size % (train.ranks * rows) == 0, config, {"train.batch_size", "train.micro_batch_size"},
                "batch_size = {} is not a multiple of ranks ({}) times micro_batch_size = {}: change one of them",
-               train.batch_size, kRanks, rows);
+               train.batch_size, train.ranks, train.micro_batch_size);
+}
+
+void check_batch(const Config& config) {
+  const auto& [model, train] = std::tie(config.model, config.train);
+  check_shares(config);
   require_rule(train.batch_size <= kMostTokensPerUpdate / model.seq_len, config, {"train.batch_size", "model.seq_len"},
                "batch_size = {} times seq_len = {} is more than 2^32 tokens per update: lower one of them",
                train.batch_size, model.seq_len);
@@ -192,6 +196,11 @@ void check_batch(const Config& config) {
 }
 
 }  // namespace
+
+void share_batch(Config& config, int64_t ranks) {
+  config.train.ranks = ranks;
+  check_shares(config);
+}
 
 void resolve_config(Config& config) {
   drop_overridden(config);

@@ -1,5 +1,6 @@
 #include "train/device_update.hpp"
 
+#include <cstddef>
 #include <cstring>
 
 #include "autograd/tape.hpp"
@@ -12,9 +13,9 @@ constexpr int64_t kNumbersBytes = sizeof(optim::UpdateNumbers);
 
 }  // namespace
 
-DeviceUpdate::DeviceUpdate(const nn::Gpt& model, const std::vector<optim::ParameterSpan>& spans,
+DeviceUpdate::DeviceUpdate(const nn::Gpt& model, comm::GradBuckets& buckets, comm::Communicator& communicator,
                            optim::Optimizer& optimizer, const DeviceUpdateOptions& options)
-    : model_(model), spans_(spans), optimizer_(optimizer), options_(options) {}
+    : model_(model), buckets_(buckets), communicator_(communicator), optimizer_(optimizer), options_(options) {}
 
 // The pinned memory may be written: finish() has seen the last update's copies done.
 void DeviceUpdate::stage(const optim::UpdateNumbers& numbers, const std::vector<data::Batch>& batches) {
@@ -61,28 +62,55 @@ optim::UpdateNumbers DeviceUpdate::finish() {
 void DeviceUpdate::run() {
   pinned_->copy_to_device(numbers_.ref().data, 0, kNumbersBytes);
   pinned_->copy_to_device(tokens_.ref().data, kNumbersBytes, pinned_->bytes() - kNumbersBytes);
+  static_assert(offsetof(optim::UpdateNumbers, must_stop) ==
+                offsetof(optim::UpdateNumbers, targets) + sizeof(optim::UpdateNumbers::targets));
+  add_over_ranks(&numbers()->targets, 2);
   work_done("batch");
   model_.parameters().zero_gradients();
   work_done("zero gradients");
   for (int64_t index = 0; index < micro_batches_; ++index) run_micro_batch(index);
-  Context& context = heed::context(Device::cuda);
-  const Tensor sums = optim::squares_of_gradients(spans_);
-  cuda::close_gradients(context, {.numbers = numbers(), .sums = sums});
-  work_done("gradient norm");
-  optimizer_.step(numbers());
-  model_.parameters().update_copies();
-  work_done("optimizer");
+  buckets_.start_rest();
+  add_over_ranks(&numbers()->loss, 1);
+  if (communicator_.size() > 1) work_done("sums over ranks");
+  close();
   pinned_->copy_from_device(0, numbers_.ref().data, kNumbersBytes);
 }
 
 void DeviceUpdate::run_micro_batch(int64_t index) {
   const int64_t tokens = batch_shape_.numel();
-  const nn::ForwardContext context{
-      .training = true, .seed = options_.seed, .device_update = &numbers()->update, .first_row = index * options_.rows};
+  const nn::ForwardContext context{.training = true,
+                                   .seed = options_.seed,
+                                   .device_update = &numbers()->update,
+                                   .first_row = options_.first_row + index * options_.rows};
   const Tensor loss = model_.loss(tokens_.slice(2 * index * tokens, batch_shape_),
                                   tokens_.slice((2 * index + 1) * tokens, batch_shape_), context, &numbers()->targets);
-  backward(loss);
+  if (index + 1 == micro_batches_) {
+    buckets_.last_backward([&] { backward(loss); });
+  } else {
+    backward(loss);
+  }
   cuda::add_loss(heed::context(Device::cuda), {.numbers = numbers(), .loss = loss});
+}
+
+// Also waits for what was started before.
+void DeviceUpdate::add_over_ranks(double* first, int64_t count) {
+  communicator_.start_all_reduce({.data = first, .shape = {count}, .dtype = DType::f64, .device = Device::cuda});
+  communicator_.wait();
+}
+
+// Norm, optimizer, weights.
+void DeviceUpdate::close() {
+  Context& context = heed::context(Device::cuda);
+  const Tensor sums = optim::squares_of_gradients(buckets_.spans());
+  if (buckets_.sharded()) {
+    communicator_.start_all_reduce(sums.ref());
+    communicator_.wait();
+  }
+  cuda::close_gradients(context, {.numbers = numbers(), .sums = sums});
+  work_done("gradient norm");
+  optimizer_.step(numbers());
+  buckets_.share_weights();
+  work_done("optimizer");
 }
 
 }  // namespace heed::train

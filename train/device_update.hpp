@@ -10,20 +10,22 @@
 #include "data/batch_loader.hpp"
 #include "nn/gpt.hpp"
 #include "optim/optimizer.hpp"
+#include "train/comm/grad_bucket.hpp"
 
 namespace heed::train {
 
 struct DeviceUpdateOptions {
   int64_t rows = 0;       // per micro-batch
+  int64_t first_row = 0;  // of this rank in the global batch
   uint32_t seed = 0;      // train.seed
   bool use_graph = true;  // train.cuda_graph
 };
 
 class DeviceUpdate {
  public:
-  // Model and optimizer live as long as this.
-  DeviceUpdate(const nn::Gpt& model, const std::vector<optim::ParameterSpan>& spans, optim::Optimizer& optimizer,
-               const DeviceUpdateOptions& options);
+  // All of them live as long as this.
+  DeviceUpdate(const nn::Gpt& model, comm::GradBuckets& buckets, comm::Communicator& communicator,
+               optim::Optimizer& optimizer, const DeviceUpdateOptions& options);
 
   // Gives the update to the device. numbers: the part from the host; batches of equal shape, the same in each call.
   void start(const optim::UpdateNumbers& numbers, const std::vector<data::Batch>& batches);
@@ -34,10 +36,13 @@ class DeviceUpdate {
   void stage(const optim::UpdateNumbers& numbers, const std::vector<data::Batch>& batches);
   void run();
   void run_micro_batch(int64_t index);
+  void add_over_ranks(double* first, int64_t count);
+  void close();
   optim::UpdateNumbers* numbers() const { return static_cast<optim::UpdateNumbers*>(numbers_.ref().data); }
 
   const nn::Gpt& model_;
-  std::vector<optim::ParameterSpan> spans_;
+  comm::GradBuckets& buckets_;
+  comm::Communicator& communicator_;
   optim::Optimizer& optimizer_;
   DeviceUpdateOptions options_;
   int64_t micro_batches_ = 0;

@@ -38,38 +38,57 @@ int64_t rows_at_a_time(const nn::Gpt& model, int64_t rows_per_batch) {
   return std::max(rows_per_batch, tokens / model.config().seq_len);
 }
 
+// Sums over windows.
+struct Sums {
+  double loss = 0, source_loss = 0;
+  int64_t targets = 0, target_bytes = 0;
+  bool has_law = true;
+
+  void add(const Sums& other) {
+    loss += other.loss;
+    source_loss += other.source_loss;
+    targets += other.targets;
+    target_bytes += other.target_bytes;
+    has_law = has_law && other.has_law;
+  }
+};
+
+Sums sums_of(const nn::Gpt& model, const data::Source& source, const data::Batch& batch) {
+  const Shape shape{batch.rows, batch.seq_len};
+  const auto ignored = std::count(batch.targets.begin(), batch.targets.end(), data::kIgnoreTarget);
+  Sums sums{.targets = static_cast<int64_t>(batch.targets.size()) - ignored};
+  if (sums.targets == 0) return sums;
+  // A denominator of 1 gives the sum.
+  const Device device = model.parameters().device();
+  sums.loss =
+      model.loss(from_tokens(shape, batch.inputs, device), from_tokens(shape, batch.targets, device), {}, 1.0).item();
+  sums.target_bytes = bytes_of(source, batch.targets);
+  const std::optional<double> own = source_loss(source, batch);
+  sums.has_law = own.has_value();
+  sums.source_loss = own.value_or(0);
+  return sums;
+}
+
 }  // namespace
 
 Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
-                    data::Split split, int64_t rows_per_batch, int64_t max_batches) {
+                    data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::Ranks& ranks) {
   const NoGradGuard no_grad;
   const int64_t rows = rows_at_a_time(model, rows_per_batch);
   const int64_t windows = loader.num_eval_windows(split);
   const int64_t wanted = max_batches == 0 ? windows : std::min(windows, max_batches * loader.batch_size());
-  double loss_sum = 0;
-  std::optional<double> source_sum = 0.0;
-  Evaluation result{.whole_split = wanted == windows};
-  for (int64_t first = 0; first < wanted; first += rows) {
-    const data::Batch batch = loader.eval_batch(split, first, std::min(rows, wanted - first));
-    const Shape shape{batch.rows, batch.seq_len};
-    const auto counted = batch.targets.size() - static_cast<size_t>(std::count(
-                                                    batch.targets.begin(), batch.targets.end(), data::kIgnoreTarget));
-    if (counted == 0) continue;
-    // A denominator of 1 gives the sum.
-    const Device device = model.parameters().device();
-    loss_sum +=
-        model.loss(from_tokens(shape, batch.inputs, device), from_tokens(shape, batch.targets, device), {}, 1.0).item();
-    result.targets += static_cast<int64_t>(counted);
-    result.target_bytes += bytes_of(source, batch.targets);
-    if (source_sum) {
-      const std::optional<double> own = source_loss(source, batch);
-      source_sum = own ? std::optional(*source_sum + *own) : std::nullopt;
-    }
+  Sums own, all;
+  for (int64_t first = ranks.rank() * rows; first < wanted; first += ranks.size() * rows) {
+    own.add(sums_of(model, source, loader.eval_batch(split, first, std::min(rows, wanted - first))));
   }
-  require<DataError>(result.targets > 0, "evaluation: the split has no targets");
-  const auto count = static_cast<double>(result.targets);
-  result.loss = loss_sum / count;
-  if (source_sum) result.excess = (loss_sum - *source_sum) / count;
+  for (const Sums& sums : ranks.gather(own)) all.add(sums);
+  require<DataError>(all.targets > 0, "evaluation: the split has no targets");
+  const auto count = static_cast<double>(all.targets);
+  Evaluation result{.loss = all.loss / count,
+                    .targets = all.targets,
+                    .whole_split = wanted == windows,
+                    .target_bytes = all.target_bytes};
+  if (all.has_law) result.excess = (all.loss - all.source_loss) / count;
   return result;
 }
 

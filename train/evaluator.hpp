@@ -5,6 +5,7 @@
 
 #include "data/batch_loader.hpp"
 #include "nn/gpt.hpp"
+#include "train/comm/ranks.hpp"
 
 namespace heed::train {
 
@@ -19,8 +20,9 @@ struct Evaluation {
 };
 
 // max_batches batches of train.batch_size windows, 0: the whole split; each window once, and at least rows_per_batch at
-// a time, which changes rounding only. Runs without dropout and keeps no graph, and draws no random number of training.
+// a time, which changes rounding only. Ranks share them out; collective, with the same result on all. Runs without
+// dropout and keeps no graph, and draws no random number of training.
 Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
-                    data::Split split, int64_t rows_per_batch, int64_t max_batches);
+                    data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::Ranks& ranks);
 
 }  // namespace heed::train

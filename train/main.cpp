@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
-#include <new>
 #include <sstream>
 
 #include "autograd/core/check.hpp"
@@ -14,6 +13,9 @@
 #include "autograd/cpu/build_info.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "train/bench.hpp"
+#include "train/comm/agreement.hpp"
+#include "train/comm/mpi_communicator.hpp"
+#include "train/comm/nccl_communicator.hpp"
 #include "train/config.hpp"
 #include "train/data_command.hpp"
 #include "train/eval_command.hpp"
@@ -21,6 +23,7 @@
 #include "train/gradcheck_command.hpp"
 #include "train/memory_table.hpp"
 #include "train/output.hpp"
+#include "train/ranked_command.hpp"
 #include "train/run.hpp"
 
 namespace {
@@ -65,19 +68,9 @@ void print_info() {
   train::print("CPU           {} threads by {}, vectors {}, matrix products by {}\n", cpu::max_threads(),
                cpu::thread_library(), cpu::instruction_set(), cpu::gemm_library());
   print_cuda();
-  train::print("MPI, NCCL     not in this version\n");
-}
-
-int exit_code(const std::exception& error) {
-  const auto is = [&]<class E>(E*) { return dynamic_cast<const E*>(&error) != nullptr; };
-  if (is(static_cast<ConfigError*>(nullptr))) return 2;
-  if (is(static_cast<DataError*>(nullptr))) return 3;
-  if (is(static_cast<CheckpointError*>(nullptr))) return 4;
-  if (is(static_cast<DeviceError*>(nullptr)) || is(static_cast<MemoryError*>(nullptr))) return 5;
-  if (is(static_cast<std::bad_alloc*>(nullptr))) return 5;
-  if (is(static_cast<DivergedError*>(nullptr))) return 6;
-  if (is(static_cast<CommunicationError*>(nullptr))) return 7;
-  return 1;
+  const std::string mpi = comm::mpi_library(), nccl = comm::nccl_version();
+  train::print("ranks         by {}, {}\n", mpi.empty() ? "no MPI: not found when heed was built" : mpi,
+               nccl.empty() ? "no NCCL" : "NCCL " + nccl);
 }
 
 int guarded(const std::function<int()>& command) {
@@ -85,7 +78,7 @@ int guarded(const std::function<int()>& command) {
     return command();
   } catch (const std::exception& error) {
     train::write_notice(fmt::format("heed: {}\n", error.what()));
-    return exit_code(error);
+    return comm::exit_code(error);
   }
 }
 
@@ -215,8 +208,10 @@ int main(int argc, char** argv) {
   train->add_flag("--resume", arguments.resume, "go on from the newest checkpoint of the run folder");
   run(train, [&] {
     std::signal(SIGPIPE, SIG_IGN);
-    train::run_training(train::load_config(arguments.config, arguments.overrides), {.resume = arguments.resume});
-    return 0;
+    return train::run_on_ranks([&] { return train::load_config(arguments.config, arguments.overrides); },
+                               [&](const train::Config& config, comm::Ranks& ranks) {
+                                 train::run_training(config, {.resume = arguments.resume}, ranks);
+                               });
   });
 
   add_generate(app, arguments, run);

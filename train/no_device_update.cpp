@@ -3,9 +3,9 @@
 
 namespace heed::train {
 
-DeviceUpdate::DeviceUpdate(const nn::Gpt& model, const std::vector<optim::ParameterSpan>& spans,
+DeviceUpdate::DeviceUpdate(const nn::Gpt& model, comm::GradBuckets& buckets, comm::Communicator& communicator,
                            optim::Optimizer& optimizer, const DeviceUpdateOptions&)
-    : model_(model), spans_(spans), optimizer_(optimizer) {
+    : model_(model), buckets_(buckets), communicator_(communicator), optimizer_(optimizer) {
   throw DeviceError(cuda::status().problem);
 }
 void DeviceUpdate::start(const optim::UpdateNumbers&, const std::vector<data::Batch>&) {}

@@ -50,7 +50,7 @@ Reporter::Reporter(const Trainer& trainer)
       terminal_(isatty(STDOUT_FILENO) != 0) {}
 
 void Reporter::show(const std::string& text) {
-  if (!failure_.empty()) return;
+  if (!failure_.empty() || !trainer_.ranks().is_root()) return;
   try {
     write_output(text);
   } catch (const Error& error) {
@@ -73,6 +73,11 @@ void Reporter::start(const std::string& run_dir) {
   show(fmt::format("update        {} sequences in micro-batches of {}, {} targets; {} updates, {}, {}\n",
                    c.train.batch_size, c.train.rows_per_micro_batch(), c.train.batch_size * m.seq_len, c.train.steps,
                    device_text(trainer_.device()), name(c.train.precision)));
+  if (c.train.ranks > 1) {
+    show(fmt::format("ranks         {} of {} sequences each, gradients in {} buckets{}\n", c.train.ranks,
+                     c.train.rows_per_rank(), trainer_.buckets().count(),
+                     trainer_.buckets().sharded() ? ", optimizer sharded" : ""));
+  }
   if (c.train.device == DeviceChoice::automatic && !cuda::status().architectures.empty() &&
       trainer_.device() == Device::cpu) {
     show(fmt::format("notice        on the CPU: {}\n", cuda::status().problem));
@@ -89,7 +94,7 @@ void Reporter::start(const std::string& run_dir) {
 
 void Reporter::check_first_loss(double loss) const {
   const double expected = std::log(static_cast<double>(trainer_.config().model.vocab_size));
-  if (std::abs(loss - expected) <= 0.1 * expected + 0.1) return;
+  if (std::abs(loss - expected) <= 0.1 * expected + 0.1 || !trainer_.ranks().is_root()) return;
   write_notice(
       fmt::format("heed: warning: the first loss is {:.4f}, a fresh model should be near ln {} = {:.4f}; usual causes: "
                   "model.init_std is too large, or the data has few distinct tokens for its vocabulary\n",

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "train/checkpoint_folder.hpp"
+#include "train/comm/agreement.hpp"
 #include "train/memory_table.hpp"
 #include "train/reporter.hpp"
 #include "train/snapshot.hpp"
@@ -20,35 +21,38 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 
 class Run {
  public:
-  Run(const Config& config, const RunOptions& options)
+  Run(const Config& config, const RunOptions& options, comm::Ranks& ranks)
       : config_(config),
-        trainer_(config),
-        folder_(config, options.resume),
+        ranks_(ranks),
+        trainer_(config, ranks),
         checkpoints_(config.train.run_dir, config.train.keep_checkpoints),
         reporter_(trainer_),
         has_validation_(trainer_.has_windows(data::Split::validation)),
         last_step_(config.train.stop_after == 0 ? config.train.steps : config.train.stop_after) {
     std::optional<int64_t> resumed_step;
-    if (options.resume) resumed_step = load();
-    // Whether the disk takes files shows before any of the run is touched.
-    checkpoints_.prepare();
-    folder_.begin(resumed_step);
-    for (const std::string& notice : folder_.notices()) reporter_.line("notice        " + notice);
-    reporter_.start(folder_.path());
-    if (!has_validation_)
-      reporter_.line("validation    none: the data has no such split, and there will be no best.h5");
-    if (resumed_step) reporter_.line(fmt::format("resumed       after update {}", *resumed_step));
-    require<Error>(reporter_.failure().empty(), "{}", reporter_.failure());
+    comm::agree(ranks_, [&] {
+      if (ranks_.is_root()) folder_.emplace(config, options.resume);
+    });
+    if (options.resume) {
+      comm::agree(ranks_, [&] { resumed_step = load(); });
+      comm::require_same(ranks_, "checkpoint", fmt::format("update {}", *resumed_step));
+      trainer_.require_same_weights();
+    }
+    comm::agree(ranks_, [&] {
+      if (folder_) begin(resumed_step);
+    });
   }
 
   Summary train() {
     const StopSignal signal;
-    while (trainer_.step() < last_step_ && StopSignal::received() == nullptr && reporter_.failure().empty()) update();
+    while (trainer_.step() < last_step_ && !must_stop()) update();
     // Also where nothing was left to do: the checkpoint may have been another process's.
     if (saved_step_ != trainer_.step()) save();
     const bool stopped = trainer_.step() < last_step_;
-    if (const char* name = StopSignal::received(); name != nullptr && stopped) {
-      reporter_.line(fmt::format("stopped       by {} after update {}; go on with --resume", name, trainer_.step()));
+    if (stopped && reporter_.failure().empty()) {
+      const char* name = StopSignal::received();
+      reporter_.line(fmt::format("stopped       by {} after update {}; go on with --resume",
+                                 name != nullptr ? name : "a signal to another rank", trainer_.step()));
     }
     const Summary result = stopped ? summary() : finish();
     require<Error>(reporter_.failure().empty(), "{}; the run is saved after update {}", reporter_.failure(),
@@ -57,6 +61,23 @@ class Run {
   }
 
  private:
+  // The root's part.
+  void begin(std::optional<int64_t> resumed_step) {
+    // Whether the disk takes files shows before any of the run is touched.
+    checkpoints_.prepare();
+    folder_->begin(resumed_step);
+    for (const std::string& notice : folder_->notices()) reporter_.line("notice        " + notice);
+    reporter_.start(folder_->path());
+    if (!has_validation_)
+      reporter_.line("validation    none: the data has no such split, and there will be no best.h5");
+    if (resumed_step) reporter_.line(fmt::format("resumed       after update {}", *resumed_step));
+    require<Error>(reporter_.failure().empty(), "{}", reporter_.failure());
+  }
+
+  bool wishes_to_stop() const { return StopSignal::received() != nullptr || !reporter_.failure().empty(); }
+  // Several ranks agree on it in each update.
+  bool must_stop() const { return ranks_.size() == 1 ? wishes_to_stop() : agreed_stop_; }
+
   // Gives the updates that are done.
   int64_t load() {
     const LoadedCheckpoint loaded = checkpoints_.load_newest();
@@ -74,7 +95,8 @@ class Run {
 
   void update() {
     const auto begin = Clock::now();
-    const Update update = trainer_.update();
+    const Update update = trainer_.update(wishes_to_stop());
+    agreed_stop_ = update.must_stop;
     state_.seconds += seconds_since(begin);
     state_.tokens += update.targets;
     if (!measured_) {
@@ -89,17 +111,21 @@ class Run {
     // Always the same windows, so that the best is the best of equals; finish() takes the whole split.
     if (evaluates) evaluate(config_.train.eval_batches);
     state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
-    folder_.write(MetricsRow{.step = update.step,
-                             .tokens = state_.tokens,
-                             .train_loss = update.loss,
-                             .val_loss = evaluates ? std::optional(validation_->loss) : std::nullopt,
-                             .learning_rate = update.learning_rate,
-                             .grad_norm = update.grad_norm,
-                             .tokens_per_s = rate(),
-                             .seconds = state_.wall_seconds});
-    if (evaluates || update.step % config_.train.log_interval == 0) folder_.flush();
+    if (folder_) record(update, evaluates);
     if (evaluates) save_if_best();
     if (config_.train.save_interval > 0 && update.step % config_.train.save_interval == 0) save();
+  }
+
+  void record(const Update& update, bool evaluated) {
+    folder_->write(MetricsRow{.step = update.step,
+                              .tokens = state_.tokens,
+                              .train_loss = update.loss,
+                              .val_loss = evaluated ? std::optional(validation_->loss) : std::nullopt,
+                              .learning_rate = update.learning_rate,
+                              .grad_norm = update.grad_norm,
+                              .tokens_per_s = rate(),
+                              .seconds = state_.wall_seconds});
+    if (evaluated || update.step % config_.train.log_interval == 0) folder_->flush();
   }
 
   void evaluate(int64_t batches) {
@@ -112,15 +138,20 @@ class Run {
     // A NaN is not below anything, so it never becomes the best.
     if (!(validation_->loss < state_.best_val_loss.value_or(std::numeric_limits<double>::infinity()))) return;
     state_.best_val_loss = validation_->loss;
-    folder_.sync();
-    checkpoints_.save_best(snapshot(trainer_, state_));
+    const CheckpointContent content = snapshot(trainer_, state_);
+    if (!folder_) return;
+    folder_->sync();
+    checkpoints_.save_best(content);
   }
 
   void save() {
     state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
-    folder_.sync();
-    checkpoints_.save_last(snapshot(trainer_, state_));
+    trainer_.require_same_weights();
+    const CheckpointContent content = snapshot(trainer_, state_);
     saved_step_ = trainer_.step();
+    if (!folder_) return;
+    folder_->sync();
+    checkpoints_.save_last(content);
   }
 
   Summary summary() const {
@@ -145,14 +176,16 @@ class Run {
     Summary s = summary();
     if (trainer_.has_windows(data::Split::test)) s.test_loss = trainer_.evaluate(data::Split::test, 0).loss;
     s.seconds = wall_seconds_before_ + seconds_since(begin_);
-    folder_.write(s);
-    reporter_.end(s, folder_.path());
+    if (!folder_) return s;
+    folder_->write(s);
+    reporter_.end(s, folder_->path());
     return s;
   }
 
   Config config_;
+  comm::Ranks& ranks_;
   Trainer trainer_;
-  RunFolder folder_;
+  std::optional<RunFolder> folder_;  // the root's: other ranks write nothing
   CheckpointFolder checkpoints_;
   Reporter reporter_;
   bool has_validation_;
@@ -161,12 +194,17 @@ class Run {
   double wall_seconds_before_ = 0;  // of the processes before this one
   std::optional<Evaluation> validation_;
   std::optional<int64_t> saved_step_;
-  bool measured_ = false;
+  bool measured_ = false, agreed_stop_ = false;
   Clock::time_point begin_ = Clock::now();
 };
 
 }  // namespace
 
-Summary run_training(const Config& config, const RunOptions& options) { return Run(config, options).train(); }
+Summary run_training(const Config& config, const RunOptions& options, comm::Ranks& ranks) {
+  return Run(config, options, ranks).train();
+}
+Summary run_training(const Config& config, const RunOptions& options) {
+  return run_training(config, options, *comm::single_rank());
+}
 
 }  // namespace heed::train

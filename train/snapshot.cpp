@@ -1,6 +1,7 @@
 #include "train/snapshot.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "autograd/core/cuda_backend.hpp"
 #include "train/checkpoint_folder.hpp"
@@ -13,17 +14,40 @@ using Entry = nn::ParameterStore::Entry;
 
 std::string parameter_name(const Entry& entry) { return "parameters/" + entry.name; }
 
-// The optimizer's flat state "<moment>.<span>" cut into the parts of the parameters: calls f(name, slice).
+// The optimizer's flat state "<moment>.<span>" by moment: the tensors of the spans, in their order.
+std::map<std::string, std::vector<Tensor>> moments_of(const optim::Optimizer& optimizer) {
+  std::map<std::string, std::vector<Tensor>> moments;
+  for (const auto& [name, flat] : optimizer.state()) moments[name.substr(0, name.rfind('.'))].push_back(flat);
+  return moments;
+}
+
+std::vector<Tensor> of_group(const comm::GradBuckets& buckets, int group, const std::vector<Tensor>& by_span) {
+  std::vector<Tensor> tensors;
+  for (const size_t span : buckets.spans_of(group)) tensors.push_back(by_span.at(span));
+  return tensors;
+}
+
+std::string moment_name(const std::string& moment, const Entry& entry) {
+  return "optimizer/" + moment + "/" + entry.name;
+}
+
 template <class F>
-void for_each_moment(const optim::Optimizer& optimizer, const nn::ParameterStore& store, F&& f) {
-  for (const auto& [name, flat] : optimizer.state()) {
-    const size_t dot = name.rfind('.');
-    const int span = std::stoi(name.substr(dot + 1));
-    for (const Entry& entry : store.entries()) {
-      if (entry.group != span) continue;
-      f("optimizer/" + name.substr(0, dot) + "/" + entry.name, flat.slice(entry.offset, entry.shape));
-    }
+void for_each_entry(const nn::ParameterStore& store, int group, F&& f) {
+  for (const Entry& entry : store.entries()) {
+    if (entry.group == group) f(entry);
   }
+}
+
+// The parts of the parameters of a group, by name, in one flat tensor as long as the group's span.
+template <class Name>
+Tensor flat_of(const nn::ParameterStore& store, int group, const CheckpointContent& content, Name name) {
+  const Tensor& like = store.groups().at(static_cast<size_t>(group)).gradients;
+  const Tensor flat = zeros(like.shape(), like.dtype(), Device::cpu, MemoryCategory::workspace);
+  for_each_entry(store, group, [&](const Entry& entry) {
+    const Tensor part = flat.slice(entry.offset, entry.shape);
+    copy_elements_to(part.ref(), content.tensor(name(entry), flat.dtype(), entry.shape));
+  });
+  return flat;
 }
 
 // A model is used where it can be, whatever device it was trained on.
@@ -79,11 +103,22 @@ std::string serialized_tokenizer(const data::Source& source) {
 CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
   CheckpointContent content;
   const nn::ParameterStore& store = trainer.model().parameters();
-  for (const Entry& entry : store.entries())
-    content.tensors.emplace(parameter_name(entry), entry.values.to(Device::cpu));
-  for_each_moment(trainer.optimizer(), store, [&](const std::string& name, const Tensor& part) {
-    content.tensors.emplace(name, part.to(Device::cpu));
-  });
+  const comm::GradBuckets& buckets = trainer.buckets();
+  const auto moments = moments_of(trainer.optimizer());
+  for (int group = 0; group < static_cast<int>(store.groups().size()); ++group) {
+    // What is whole on all ranks for a moment is kept by the root only.
+    const auto keep = [&](const Tensor& whole, auto name) {
+      if (!trainer.ranks().is_root()) return;
+      for_each_entry(store, group, [&](const Entry& entry) {
+        content.tensors.emplace(name(entry), whole.slice(entry.offset, entry.shape).to(Device::cpu));
+      });
+    };
+    keep(buckets.whole_weights(group), parameter_name);
+    for (const auto& [moment, by_span] : moments) {
+      keep(buckets.whole(group, of_group(buckets, group, by_span)),
+           [&](const Entry& entry) { return moment_name(moment, entry); });
+    }
+  }
   content.integers[kStepName] = trainer.step();
   content.integers["optimizer_steps"] = trainer.optimizer().steps();
   content.integers["tokens"] = state.tokens;
@@ -109,15 +144,21 @@ RunState restore(Trainer& trainer, const CheckpointContent& content) {
       "resume: {}: the data is not that of the run: {} then, {} now; put the old data back or start a new run",
       content.file, content.text("data"), trainer.source().fingerprint());
   const nn::ParameterStore& store = trainer.model().parameters();
+  const comm::GradBuckets& buckets = trainer.buckets();
+  const auto moments = moments_of(trainer.optimizer());
   // All is looked up before anything is changed.
-  for (const Entry& entry : store.entries()) content.tensor(parameter_name(entry), entry.values.dtype(), entry.shape);
-  for_each_moment(trainer.optimizer(), store, [&](const std::string& name, const Tensor& part) {
-    content.tensor(name, part.dtype(), part.shape());
-  });
-  load_parameters(store, content);
-  for_each_moment(trainer.optimizer(), store, [&](const std::string& name, const Tensor& part) {
-    copy_elements_to(part.ref(), content.tensor(name, part.dtype(), part.shape()));
-  });
+  for (const Entry& entry : store.entries()) {
+    const DType exact = compute_dtype(store.dtype());
+    content.tensor(parameter_name(entry), exact, entry.shape);
+    for (const auto& moment : moments) content.tensor(moment_name(moment.first, entry), exact, entry.shape);
+  }
+  for (int group = 0; group < static_cast<int>(store.groups().size()); ++group) {
+    trainer.buckets().set_weights(group, flat_of(store, group, content, parameter_name));
+    for (const auto& [moment, by_span] : moments) {
+      const auto name = [&](const Entry& entry) { return moment_name(moment, entry); };
+      buckets.take_own(group, flat_of(store, group, content, name), of_group(buckets, group, by_span));
+    }
+  }
   trainer.resume_at(content.integer(kStepName), content.integer("optimizer_steps"));
   RunState state{.tokens = content.integer("tokens"), .seconds = content.real("seconds")};
   state.wall_seconds = content.real("wall_seconds");

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "autograd/core/cuda_backend.hpp"
+#include "autograd/cpu/build_info.hpp"
 #include "autograd/tape.hpp"
+#include "data/checksum.hpp"
 #include "data/ngram_source.hpp"
 #include "data/skip_source.hpp"
 #include "data/text_source.hpp"
@@ -12,6 +14,7 @@
 #include "optim/adamw.hpp"
 #include "optim/grad_clip.hpp"
 #include "optim/sgd.hpp"
+#include "train/comm/agreement.hpp"
 
 namespace heed::train {
 namespace {
@@ -21,20 +24,24 @@ int64_t counted_targets(const data::Batch& batch) {
          std::count(batch.targets.begin(), batch.targets.end(), data::kIgnoreTarget);
 }
 
-std::vector<optim::ParameterSpan> spans_of(const nn::ParameterStore& store) {
-  std::vector<optim::ParameterSpan> spans;
-  for (const nn::ParameterGroup& group : store.groups()) {
-    spans.push_back({.weights = group.weights, .gradients = group.gradients, .decay = group.decay});
-  }
-  return spans;
-}
-
 std::unique_ptr<optim::Optimizer> make_optimizer(const OptimConfig& c, const std::vector<optim::ParameterSpan>& spans) {
   if (c.optimizer == OptimizerKind::sgd) {
     return std::make_unique<optim::Sgd>(spans, optim::SgdOptions{.weight_decay = c.weight_decay});
   }
   return std::make_unique<optim::AdamW>(
       spans, optim::AdamWOptions{.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay});
+}
+
+// Ranks of different programs would compute different things, or wait for each other for ever.
+std::string describe_program() {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/self/exe", "rb"), std::fclose);
+  if (file == nullptr) return "unknown";
+  data::Checksum checksum;
+  std::vector<char> piece(1 << 20);
+  while (const size_t got = std::fread(piece.data(), 1, piece.size(), file.get())) {
+    checksum.update(piece.data(), static_cast<int64_t>(got));
+  }
+  return fmt::format("program of checksum {:016x}", checksum.value());
 }
 
 // Turns anomaly mode on and back to what it was.
@@ -106,21 +113,56 @@ optim::ScheduleOptions schedule_options(const Config& config) {
           .total_steps = config.train.steps};
 }
 
-Trainer::Trainer(const Config& config) : config_(config), source_(make_source(config)) {
+Trainer::Trainer(const Config& config, std::unique_ptr<comm::Ranks> own_ranks, comm::Ranks& ranks,
+                 const MakeCommunicator& make)
+    : own_ranks_(std::move(own_ranks)), ranks_(ranks), config_(config) {
+  comm::require_same(ranks_, "config", config_to_toml(config_));
+  if (ranks_.size() > 1) comm::require_same(ranks_, "program", describe_program());
+  comm::agree(ranks_, [&] { build(); });
+  comm::require_same(ranks_, "data", source_->fingerprint());
+  comm::require_same(ranks_, "device", std::string(device() == Device::cuda ? "CUDA" : cpu::instruction_set()));
+  require_same_weights();
+  communicator_ = make(ranks_, device());
+  comm::agree(ranks_, [&] { build_update(); });
+}
+Trainer::Trainer(const Config& config, comm::Ranks& ranks, const MakeCommunicator& make)
+    : Trainer(config, nullptr, ranks, make) {}
+Trainer::Trainer(const Config& config) : Trainer(config, comm::single_rank()) {}
+Trainer::Trainer(const Config& config, std::unique_ptr<comm::Ranks> single)
+    : Trainer(config, std::move(single), *single, comm::make_communicator) {}
+
+void Trainer::build() {
+  share_batch(config_, ranks_.size());
+  source_ = make_source(config_);
   config_.model.vocab_size = source_->vocab_size();
   loader_ = std::make_unique<data::BatchLoader>(*source_, config_.model.seq_len, config_.train.batch_size);
-  model_ = std::make_unique<nn::Gpt>(config_.model, config_.train.precision, choose_device(config_));
+  model_ = std::make_unique<nn::Gpt>(config_.model, config_.train.precision, choose_device(config_),
+                                     comm::GradBuckets::span_multiple(ranks_.size()));
   model_->set_recompute(config_.train.recompute);
-  spans_ = spans_of(model_->parameters());
-  optimizer_ = make_optimizer(config_.optim, spans_);
-  if (device() == Device::cuda) {
-    cuda::set_tf32(config_.train.tf32);
-    device_update_ = std::make_unique<DeviceUpdate>(
-        *model_, spans_, *optimizer_,
-        DeviceUpdateOptions{.rows = config_.train.rows_per_micro_batch(),
-                            .seed = config_.train.seed,
-                            .use_graph = config_.train.cuda_graph && !config_.train.detect_anomaly});
+}
+
+void Trainer::build_update() {
+  buckets_ = std::make_unique<comm::GradBuckets>(*communicator_, model_->parameters(), config_.train.shard_optimizer);
+  optimizer_ = make_optimizer(config_.optim, buckets_->spans());
+  sums_ = zeros({3}, DType::f64, Device::cpu, MemoryCategory::workspace);
+  if (device() != Device::cuda) return;
+  cuda::set_tf32(config_.train.tf32);
+  device_update_ = std::make_unique<DeviceUpdate>(
+      *model_, *buckets_, *communicator_, *optimizer_,
+      DeviceUpdateOptions{.rows = config_.train.rows_per_micro_batch(),
+                          .first_row = ranks_.rank() * config_.train.rows_per_rank(),
+                          .seed = config_.train.seed,
+                          .use_graph = config_.train.cuda_graph && !config_.train.detect_anomaly});
+}
+
+void Trainer::require_same_weights() const {
+  if (ranks_.size() == 1) return;
+  data::Checksum checksum;
+  for (const nn::ParameterGroup& group : model_->parameters().groups()) {
+    const Tensor here = (group.copies ? group.copies : group.weights).to(Device::cpu);
+    checksum.update(here.ref().data, here.numel() * size_bytes(here.dtype()));
   }
+  comm::require_same(ranks_, fmt::format("weights after update {}", step_), fmt::format("{:016x}", checksum.value()));
 }
 
 void Trainer::resume_at(int64_t step, int64_t optimizer_steps) {
@@ -130,25 +172,30 @@ void Trainer::resume_at(int64_t step, int64_t optimizer_steps) {
 }
 
 std::vector<data::Batch> Trainer::draw_batches(int64_t step) const {
-  const int64_t rows = config_.train.rows_per_micro_batch();
+  const int64_t rows = config_.train.rows_per_micro_batch(), own = config_.train.rows_per_rank();
+  const int64_t begin = ranks_.rank() * own;
   std::vector<data::Batch> batches;
-  for (int64_t first = 0; first < config_.train.batch_size; first += rows) {
+  for (int64_t first = begin; first < begin + own; first += rows) {
     batches.push_back(loader_->train_batch(static_cast<uint64_t>(step), first, rows));
   }
   return batches;
 }
 
-void Trainer::count_targets(const std::vector<data::Batch>& batches) {
-  targets_ = 0;
-  for (const data::Batch& batch : batches) targets_ += counted_targets(batch);
-  require<DataError>(targets_ > 0, "update {}: the batch has no targets", step_ + 1);
+double Trainer::count_targets(const std::vector<data::Batch>& batches) const {
+  int64_t targets = 0;
+  for (const data::Batch& batch : batches) targets += counted_targets(batch);
+  return static_cast<double>(targets);
 }
 
-double Trainer::accumulate_gradients() {
+// All ranks know the sum, so all of them come to the same end.
+void Trainer::require_targets(double targets) const {
+  if (targets > 0) return;
+  comm::agree(ranks_, [&] { throw DataError(fmt::format("update {}: the batch has no targets", step_ + 1)); });
+}
+
+double Trainer::accumulate_gradients(const std::vector<data::Batch>& batches, const RunBackward& run_last) {
   const int64_t rows = config_.train.rows_per_micro_batch();
-  const std::vector<data::Batch> batches = draw_batches(step_);
-  count_targets(batches);
-  work_done("batch");
+  const int64_t first_row = ranks_.rank() * config_.train.rows_per_rank();
   model_->parameters().zero_gradients();
   work_done("zero gradients");
   double loss_sum = 0;
@@ -157,73 +204,117 @@ double Trainer::accumulate_gradients() {
     const nn::ForwardContext context{.training = true,
                                      .seed = config_.train.seed,
                                      .update = static_cast<uint64_t>(step_),
-                                     .first_row = static_cast<int64_t>(i) * rows};
-    const Tensor loss =
-        model_->loss(from_tokens(shape, batches[i].inputs, device()), from_tokens(shape, batches[i].targets, device()),
-                     context, static_cast<double>(targets_));
-    backward(loss);
+                                     .first_row = first_row + static_cast<int64_t>(i) * rows};
+    const Tensor loss = model_->loss(from_tokens(shape, batches[i].inputs, device()),
+                                     from_tokens(shape, batches[i].targets, device()), context, targets_);
+    const bool is_last = i + 1 == batches.size();
+    is_last ? run_last([&] { backward(loss); }) : backward(loss);
     loss_sum += loss.item();
   }
   return loss_sum;
 }
 
-Update Trainer::update() {
+Update Trainer::update(bool stop) {
+  ranks_.set_update(step_ + 1);
   const AnomalyGuard anomaly(config_.train.detect_anomaly);
-  return device() == Device::cuda ? update_on_cuda() : update_here();
+  return device() == Device::cuda ? update_on_cuda(stop) : update_here(stop);
 }
 
-Update Trainer::update_here() {
-  const double loss = accumulate_gradients();
-  const double norm = optim::global_norm(spans_);
+Update Trainer::update_here(bool stop) {
+  const std::vector<data::Batch> batches = draw_batches(step_);
+  double* const sums = sums_.data<double>();
+  const auto add_over_ranks = [&](int64_t count) {
+    communicator_->start_all_reduce(sums_.slice(0, {count}).ref());
+    communicator_->wait();
+  };
+  sums[0] = count_targets(batches);
+  add_over_ranks(1);
+  targets_ = sums[0];
+  require_targets(targets_);
+  work_done("batch");
+  const double own_loss =
+      accumulate_gradients(batches, [&](const std::function<void()>& run) { buckets_->last_backward(run); });
+  buckets_->start_rest();
+  communicator_->wait();
+  if (ranks_.size() > 1) work_done("sums over ranks");
+  const double squares = optim::sum_of_squares(buckets_->spans());
+  sums[0] = own_loss;
+  sums[1] = stop ? 1 : 0;
+  sums[2] = squares;
+  add_over_ranks(3);
+  const double loss = sums[0], norm = std::sqrt(buckets_->sharded() ? sums[2] : squares);
+  const bool must_stop = sums[1] > 0;
   work_done("gradient norm");
   if (!std::isfinite(loss) || !std::isfinite(norm)) report_divergence(loss, norm);
   const double learning_rate = optim::learning_rate(schedule_options(config_), step_);
   optimizer_->step(learning_rate, optim::clip_factor(norm, config_.optim.clip_norm));
-  model_->parameters().update_copies();
+  buckets_->share_weights();
   work_done("optimizer");
   ++step_;
-  return {.step = step_, .targets = targets_, .loss = loss, .learning_rate = learning_rate, .grad_norm = norm};
+  return {.step = step_,
+          .targets = static_cast<int64_t>(targets_),
+          .loss = loss,
+          .learning_rate = learning_rate,
+          .grad_norm = norm,
+          .must_stop = must_stop};
 }
 
 // The next batch is drawn while the device is at work, and then the result is waited for: what that leaves unused is
 // the time from the end of one update to the start of the next, some ten microseconds.
-Update Trainer::update_on_cuda() {
+Update Trainer::update_on_cuda(bool stop) {
   const std::vector<data::Batch> batches = next_batches_.empty() ? draw_batches(step_) : std::move(next_batches_);
   next_batches_.clear();
-  count_targets(batches);
   const double learning_rate = optim::learning_rate(schedule_options(config_), step_);
   device_update_->start({.learning_rate = learning_rate,
                          .clip_norm = config_.optim.clip_norm,
-                         .targets = static_cast<double>(targets_),
                          .optimizer_step = optimizer_->steps() + 1,
-                         .update = static_cast<uint64_t>(step_)},
+                         .update = static_cast<uint64_t>(step_),
+                         .targets = count_targets(batches),
+                         .must_stop = stop ? 1.0 : 0.0},
                         batches);
   next_batches_ = draw_batches(step_ + 1);
-  const optim::UpdateNumbers done = device_update_->finish();
+  optim::UpdateNumbers done;
+  {
+    const comm::Waiting waiting(ranks_, "the update of all ranks");
+    done = device_update_->finish();
+  }
+  targets_ = done.targets;
+  require_targets(targets_);
   if (done.is_finite == 0) report_divergence(done.loss, done.grad_norm);
   ++step_;
   return {.step = step_,
-          .targets = targets_,
+          .targets = static_cast<int64_t>(targets_),
           .loss = done.loss,
           .learning_rate = learning_rate,
-          .grad_norm = done.grad_norm};
+          .grad_norm = done.grad_norm,
+          .must_stop = done.must_stop > 0};
 }
 
 void Trainer::report_divergence(double loss, double grad_norm) {
   const std::string what = fmt::format("update {}: loss {}, gradient norm {}", step_ + 1, loss, grad_norm);
   const char* advice = "lower optim.learning_rate, raise optim.warmup_steps or set optim.clip_norm";
+  std::string found;
   try {
-    // The update is a pure function of its number, so running it again meets the same NaN.
+    // The update is a pure function of its number, so running it again meets the same NaN, on the rank that has its row.
     const AnomalyGuard anomaly(true);
-    accumulate_gradients();
+    accumulate_gradients(draw_batches(step_), [](const std::function<void()>& run) { run(); });
   } catch (const DivergedError& error) {
-    throw DivergedError(fmt::format("{}; {}; {}", what, error.what(), advice));
+    found = error.what();
   }
-  throw DivergedError(fmt::format("{}; each gradient is finite, only their norm is not; {}", what, advice));
+  const std::vector<char> finders = ranks_.gather(static_cast<char>(found.empty() ? 0 : 1));
+  const bool somebody_found = std::count(finders.begin(), finders.end(), 1) > 0;
+  comm::agree(ranks_, [&] {
+    if (!found.empty()) throw DivergedError(fmt::format("{}; {}; {}", what, found, advice));
+    if (!somebody_found) {
+      throw DivergedError(fmt::format("{}; each gradient is finite, only their norm is not; {}", what, advice));
+    }
+  });
+  throw DivergedError(what);  // agree() has thrown
 }
 
 Evaluation Trainer::evaluate(data::Split split, int64_t max_batches) const {
-  return train::evaluate(*model_, *source_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches);
+  return train::evaluate(*model_, *source_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches,
+                         ranks_);
 }
 
 }  // namespace heed::train

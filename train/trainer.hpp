@@ -1,7 +1,8 @@
 // Training by a config: one update at a time, or a whole run.
 //
 // An update draws the rows of the global batch, runs forward and backward for each micro-batch, and moves the
-// parameters once. The loss is the mean over all targets of the update, so micro-batches change rounding only.
+// parameters once. The loss is the mean over all targets of the update, so micro-batches change rounding only; and so do
+// ranks, each of which takes its rows of the batch: everything random depends on the row in the global batch.
 #pragma once
 
 #include <functional>
@@ -11,6 +12,7 @@
 #include "nn/gpt.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "train/comm/grad_bucket.hpp"
 #include "train/config.hpp"
 #include "train/device_update.hpp"
 #include "train/evaluator.hpp"
@@ -22,16 +24,22 @@ struct Update {
   int64_t targets = 0;  // of this update
   double loss = 0;      // before the move
   double learning_rate = 0, grad_norm = 0;
+  bool must_stop = false;  // some rank asked for it
 };
+
+using MakeCommunicator = std::function<std::unique_ptr<comm::Communicator>(comm::Ranks&, Device)>;
 
 class Trainer {
  public:
   // Builds source, model and optimizer. Throws ConfigError, DataError, MemoryError.
   explicit Trainer(const Config& config);
+  // The same on several ranks; collective, as is all that is not const below, and evaluate(). Throws SharedError on all
+  // where one of them fails, or where configs, data, weights or programs differ.
+  Trainer(const Config& config, comm::Ranks& ranks, const MakeCommunicator& make = comm::make_communicator);
 
-  // One update. A loss or gradient norm that is not finite changes no parameter: the update is run again in anomaly
+  // One update. stop: this rank wishes to end after it. A loss or gradient norm that is not finite changes no parameter: the update is run again in anomaly
   // mode, and DivergedError names the step and the operation that made the first NaN or Inf.
-  Update update();
+  Update update(bool stop = false);
   // max_batches = 0: the whole split.
   Evaluation evaluate(data::Split split, int64_t max_batches) const;
   bool has_windows(data::Split split) const { return loader_->num_eval_windows(split) > 0; }
@@ -44,26 +52,44 @@ class Trainer {
   Device device() const { return model_->parameters().device(); }
   const data::Source& source() const { return *source_; }
   const optim::Optimizer& optimizer() const { return *optimizer_; }
+  comm::GradBuckets& buckets() const { return *buckets_; }
+  comm::Ranks& ranks() const { return ranks_; }
+  comm::Communicator& communicator() const { return *communicator_; }
+  // Throws SharedError unless all ranks have the same weights, bit for bit.
+  void require_same_weights() const;
 
  private:
   // The micro-batches of update step + 1.
   std::vector<data::Batch> draw_batches(int64_t step) const;
-  void count_targets(const std::vector<data::Batch>& batches);
-  double accumulate_gradients();
-  Update update_here();
-  Update update_on_cuda();
+  Trainer(const Config& config, std::unique_ptr<comm::Ranks> single);
+  Trainer(const Config& config, std::unique_ptr<comm::Ranks> own_ranks, comm::Ranks& ranks,
+          const MakeCommunicator& make);
+  void build();
+  void build_update();
+  // Their sum over the ranks is the update's.
+  double count_targets(const std::vector<data::Batch>& batches) const;
+  void require_targets(double targets) const;
+  // Of this rank; gives its part of the loss. do_backward: how the last one is run.
+  using RunBackward = std::function<void(const std::function<void()>&)>;
+  double accumulate_gradients(const std::vector<data::Batch>& batches, const RunBackward& run_last);
+  Update update_here(bool stop);
+  Update update_on_cuda(bool stop);
   [[noreturn]] void report_divergence(double loss, double grad_norm);
 
+  std::unique_ptr<comm::Ranks> own_ranks_;  // a world of one, where none was given
+  comm::Ranks& ranks_;
   Config config_;
   std::unique_ptr<data::Source> source_;
   std::unique_ptr<data::BatchLoader> loader_;
   std::unique_ptr<nn::Gpt> model_;
-  std::vector<optim::ParameterSpan> spans_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<comm::Communicator> communicator_;
+  std::unique_ptr<comm::GradBuckets> buckets_;
   std::unique_ptr<DeviceUpdate> device_update_;  // on CUDA
+  Tensor sums_;                                  // on the CPU: what an update adds up over the ranks beside gradients
   std::vector<data::Batch> next_batches_;        // drawn while the device is at work
   int64_t step_ = 0;
-  int64_t targets_ = 0;  // of the current update
+  double targets_ = 0;  // of the current update, over all ranks
 };
 
 std::unique_ptr<data::Source> make_source(const Config& config);

@@ -16,6 +16,9 @@ const Status& status() {
   return status;
 }
 
+void use_device(int) {}
+int device_index() { return 0; }
+std::string device_id() { return {}; }
 MemorySource& memory_source() { refuse(); }
 void copy_to_device(void*, const void*, int64_t) { refuse(); }
 void copy_to_host(void*, const void*, int64_t) { refuse(); }

@@ -16,7 +16,15 @@ std::string architecture_of(const cudaDeviceProp& properties) {
   return fmt::format("sm_{}{}", properties.major, properties.minor);
 }
 
+// Which of a node's processes this is, and whether devices were looked for.
+int own_number = 0;
+bool looked = false;
+
+// A process that sees one device has been given it.
+int index_among(size_t devices) { return devices == 1 ? 0 : own_number; }
+
 Status find_devices() {
+  looked = true;
   Status found{.architectures = HEED_CUDA_ARCHITECTURES, .devices = {}, .problem = {}};
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
@@ -33,7 +41,13 @@ Status find_devices() {
                              .architecture = architecture_of(properties),
                              .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem)});
   }
-  // The first one is used.
+  if (index_among(found.devices.size()) >= static_cast<int>(found.devices.size()) && !found.devices.empty()) {
+    found.problem = fmt::format("this is process {} of its node (from 0 on), which has {} devices: start at most {} there",
+                                own_number, found.devices.size(), found.devices.size());
+    return found;
+  }
+  cudaSetDevice(index_among(found.devices.size()));
+  const auto index = static_cast<size_t>(index_among(found.devices.size()));
   const cudaError_t code = found.devices.empty() ? cudaErrorNoDevice : find_code_for_device();
   if (code != cudaSuccess) {
     cudaGetLastError();
@@ -43,7 +57,7 @@ Status find_devices() {
             : fmt::format(
                   "this heed has code for {} and cannot run on {} ({}, {}): build it with "
                   "CMAKE_CUDA_ARCHITECTURES for that card",
-                  found.architectures, found.devices[0].name, found.devices[0].architecture, cudaGetErrorString(code));
+                  found.architectures, found.devices[index].name, found.devices[index].architecture, cudaGetErrorString(code));
   }
   return found;
 }
@@ -55,10 +69,10 @@ struct Runtime {
 
   Runtime() {
     require<DeviceError>(status().problem.empty(), "{}; set train.device = \"cpu\"", status().problem);
-    check(cudaSetDevice(0), "choose a device");
+    check(cudaSetDevice(device_index()), "choose a device");
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "make a stream");
     check(cublasLtCreate(&blas), "start");
-    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0), "ask for multiprocessors");
+    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_index()), "ask for multiprocessors");
   }
 };
 
@@ -100,6 +114,22 @@ void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
 const Status& status() {
   static const Status found = find_devices();
   return found;
+}
+
+void use_device(int local_rank) {
+  require<GraphError>(!looked || local_rank == own_number, "a device is chosen before CUDA is used");
+  own_number = local_rank;
+}
+int device_index() { return index_among(status().devices.size()); }
+std::string device_id() {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device_index()), "ask for the device");
+  std::string id = "GPU-";
+  for (size_t byte = 0; byte < sizeof(properties.uuid.bytes); ++byte) {
+    const bool dash = byte == 4 || byte == 6 || byte == 8 || byte == 10;
+    id += fmt::format("{}{:02x}", dash ? "-" : "", static_cast<unsigned char>(properties.uuid.bytes[byte]));
+  }
+  return id;
 }
 
 cudaStream_t stream() { return runtime().stream; }

@@ -72,6 +72,8 @@ inline const std::vector<KeySample>& key_samples() {
       {"train", "precision", "\"f64\""},
       {"train", "recompute", "true"},
       {"train", "detect_anomaly", "true"},
+      {"train", "shard_optimizer", "true"},
+      {"train", "comm_timeout_s", "12.5"},
       {"train", "eval_interval", "11"},
       {"train", "eval_batches", "6"},
       {"train", "log_interval", "13"},

@@ -1,0 +1,82 @@
+#include "train/comm/agreement.hpp"
+
+#include <algorithm>
+#include <new>
+#include <sstream>
+
+#include "autograd/core/check.hpp"
+
+namespace heed::comm {
+namespace {
+
+// Each distinct text once, with the ranks that said it, unless all said the same.
+std::string joined(const std::vector<std::string>& texts, const std::vector<int>& codes) {
+  const bool all_say_it = std::all_of(texts.begin(), texts.end(), [&](const auto& text) { return text == texts[0]; });
+  if (all_say_it) return texts[0];
+  std::string result;
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    if (codes[rank] == 0 || std::find(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(rank), texts[rank]) !=
+                                texts.begin() + static_cast<std::ptrdiff_t>(rank)) {
+      continue;
+    }
+    result += fmt::format("{}rank {}: {}", result.empty() ? "" : "; ", rank, texts[rank]);
+  }
+  return result;
+}
+
+std::string first_difference(const std::string& a, const std::string& b, int other) {
+  std::istringstream lines_a(a), lines_b(b);
+  std::string line_a, line_b;
+  while (true) {
+    const bool has_a = static_cast<bool>(std::getline(lines_a, line_a));
+    const bool has_b = static_cast<bool>(std::getline(lines_b, line_b));
+    if (!has_a) line_a = "nothing";
+    if (!has_b) line_b = "nothing";
+    if (line_a != line_b) return fmt::format("rank 0 has `{}`, rank {} has `{}`", line_a, other, line_b);
+    if (!has_a && !has_b) return fmt::format("rank 0 and rank {} differ", other);
+  }
+}
+
+}  // namespace
+
+int exit_code(const std::exception& error) {
+  const auto is = [&]<class E>(E*) { return dynamic_cast<const E*>(&error) != nullptr; };
+  if (is(static_cast<ConfigError*>(nullptr))) return 2;
+  if (is(static_cast<DataError*>(nullptr))) return 3;
+  if (is(static_cast<CheckpointError*>(nullptr))) return 4;
+  if (is(static_cast<DeviceError*>(nullptr)) || is(static_cast<MemoryError*>(nullptr))) return 5;
+  if (is(static_cast<std::bad_alloc*>(nullptr))) return 5;
+  if (is(static_cast<DivergedError*>(nullptr))) return 6;
+  if (is(static_cast<CommunicationError*>(nullptr))) return 7;
+  return 1;
+}
+
+void agree(Ranks& ranks, const std::function<void()>& f) {
+  if (ranks.size() == 1) return f();
+  int code = 0;
+  std::string text;
+  try {
+    f();
+  } catch (const std::exception& error) {
+    code = exit_code(error);
+    text = error.what();
+  }
+  const std::vector<int> codes = ranks.gather(code);
+  const auto failed = std::find_if(codes.begin(), codes.end(), [](int one) { return one != 0; });
+  if (failed == codes.end()) return;
+  const std::string all = joined(ranks.gather_texts(text), codes);
+  throw SharedError(ranks.is_root() ? all : "", *failed);
+}
+
+void require_same(Ranks& ranks, const std::string& what, const std::string& mine) {
+  if (ranks.size() == 1) return;
+  const std::vector<std::string> texts = ranks.gather_texts(mine);
+  for (size_t rank = 1; rank < texts.size(); ++rank) {
+    if (texts[rank] == texts[0]) continue;
+    const std::string difference = first_difference(texts[0], texts[rank], static_cast<int>(rank));
+    const std::string text = fmt::format("all ranks must have the same {}: {}", what, difference);
+    throw SharedError(ranks.is_root() ? text : "", 7);
+  }
+}
+
+}  // namespace heed::comm

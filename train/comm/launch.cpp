@@ -1,0 +1,109 @@
+#include "train/comm/launch.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "autograd/core/check.hpp"
+
+namespace heed::comm {
+namespace {
+
+int number(const Environment& variable, const char* name, int most) {
+  const char* text = variable(name);
+  require<CommunicationError>(text != nullptr, "the environment has no {}, which the launcher of several ranks sets",
+                              name);
+  int value = -1;
+  const char* const end = text + std::strlen(text);
+  const auto [last, error] = std::from_chars(text, end, value);
+  require<CommunicationError>(error == std::errc() && last == end && value >= 0 && value <= most,
+                              "the environment has {}={}, it must be a number from 0 to {}", name, text, most);
+  return value;
+}
+
+constexpr int kMostRanks = 65535;
+
+struct Names {
+  const char *launcher, *rank, *size, *local_rank;
+};
+constexpr Names kNames[] = {
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+};
+
+std::string describe(const Launch& launch, const Names& names) {
+  return fmt::format("{}={}, {}={}", names.rank, launch.rank, names.size, launch.size);
+}
+
+Launch read(const Environment& variable, const Names& names) {
+  Launch launch;
+  launch.launcher = names.launcher;
+  launch.size = number(variable, names.size, kMostRanks);
+  launch.rank = number(variable, names.rank, kMostRanks);
+  require<CommunicationError>(launch.rank < launch.size, "the environment has {}: a rank must be below the size",
+                              describe(launch, names));
+  launch.by_mpi = launch.launcher != "torchrun";
+  // srun with another kind of PMI does not say which of the node's ranks this is; nor does a hand-made environment.
+  if (variable(names.local_rank) != nullptr) launch.local_rank = number(variable, names.local_rank, kMostRanks);
+  return launch;
+}
+
+// What all ranks of a job on a node have in common, and other jobs have not.
+std::string job_of(const Environment& variable) {
+  std::string job;
+  for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri", "SLURM_JOB_ID",
+                           "SLURM_STEP_ID", "PMI_PORT", "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT"}) {
+    if (const char* text = variable(name); text != nullptr) job += fmt::format("{}={};", name, text);
+  }
+  return job;
+}
+
+void find_master(const Environment& variable, Launch& launch) {
+  const char* address = variable("MASTER_ADDR");
+  require<CommunicationError>(address != nullptr,
+                              "the environment has RANK and WORLD_SIZE but no MASTER_ADDR: start heed with torchrun or "
+                              "mpirun, or set MASTER_ADDR and MASTER_PORT to a host and a free port of rank 0");
+  launch.address = address;
+  launch.port = number(variable, "MASTER_PORT", 65534);
+  // The port itself belongs to torchrun's own store then.
+  const char* agent = variable("TORCHELASTIC_USE_AGENT_STORE");
+  if (agent != nullptr && std::strcmp(agent, "True") == 0) ++launch.port;
+}
+
+}  // namespace
+
+Launch find_launch(const Environment& variable) {
+  Launch found;
+  const Names* by = nullptr;
+  for (const Names& names : kNames) {
+    if (variable(names.size) == nullptr) continue;
+    // RANK without WORLD_SIZE, or the other way round, is somebody else's.
+    if (!names.launcher[0] || (std::strcmp(names.launcher, "torchrun") == 0 && variable(names.rank) == nullptr)) continue;
+    const Launch launch = read(variable, names);
+    if (by == nullptr) {
+      found = launch;
+      by = &names;
+      continue;
+    }
+    // mpirun inside of a step of srun: the inner one has started this process.
+    if (std::strcmp(names.launcher, "srun") == 0) continue;
+    require<CommunicationError>(launch.size == found.size && launch.rank == found.rank,
+                                "the environment disagrees with itself on the ranks: {}, but {}; unset those of the "
+                                "launcher that did not start this process",
+                                describe(found, *by), describe(launch, names));
+  }
+  if (found.size == 1) return {};
+  if (!found.by_mpi) find_master(variable, found);
+  found.job = job_of(variable);
+  return found;
+}
+
+Launch find_launch() {
+  return find_launch([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+}  // namespace heed::comm

@@ -1,0 +1,31 @@
+// What started this process: mpirun, srun or torchrun, as their environment variables tell.
+//   Open MPI         OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK
+//   MPICH, Intel MPI PMI_RANK, PMI_SIZE, MPI_LOCALRANKID
+//   srun             SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID (a batch script itself is no step)
+//   torchrun         RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace heed::comm {
+
+struct Launch {
+  std::string launcher;  // "mpirun", "srun", "torchrun"; empty: none, or a world of one
+  int rank = 0, size = 1;
+  int local_rank = 0;      // among the ranks of this node
+  bool by_mpi = false;     // ranks find each other by MPI, else by TCP
+  std::string address;    // by TCP: where rank 0 listens
+  int port = 0;            // by TCP
+  std::string job;         // names the job on its node
+};
+
+// nullptr for a variable that is not set.
+using Environment = std::function<const char*(const char*)>;
+
+// Throws CommunicationError for a variable that is missing or no number, and where two launchers disagree on the world.
+Launch find_launch(const Environment& variable);
+// Of this process.
+Launch find_launch();
+
+}  // namespace heed::comm

@@ -1,0 +1,170 @@
+#include "train/comm/mpi_communicator.hpp"
+
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+
+#include "autograd/core/buffer.hpp"
+#include "autograd/core/check.hpp"
+
+namespace heed::comm {
+namespace {
+
+void check(int code, const char* what) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw CommunicationError(fmt::format("MPI: {}: {}", what, std::string_view(text, static_cast<size_t>(length))));
+}
+
+// MPI counts in int.
+constexpr int64_t kMostAtOnce = int64_t{1} << 30;
+
+class MpiRanks final : public Ranks {
+ public:
+  MpiRanks(const Launch& launch, double timeout_s) : Ranks(launch.rank, launch.size, launch.local_rank) {
+    // A rank that never comes keeps all others in MPI_Init.
+    watch(launch, timeout_s);
+    int given = 0;
+    {
+      const Waiting waiting(*this, "all ranks to start");
+      check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &given), "start");
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int size = 0, rank = 0;
+    check(MPI_Comm_size(MPI_COMM_WORLD, &size), "size of the world");
+    check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "rank in the world");
+    require<CommunicationError>(
+        size == launch.size && rank == launch.rank,
+        "{} started {} ranks, of which this is {}, but MPI sees {}, of which this is {}: its MPI is not the one that heed "
+        "is built with ({}); use that one's mpirun, or srun --mpi=pmix",
+        launch.launcher, launch.size, launch.rank, size, rank, mpi_library());
+    all_are_here();
+  }
+  // MPI's own end waits for all ranks; after an error nobody may come.
+  ~MpiRanks() override {
+    if (std::uncaught_exceptions() > 0) return;
+    const Waiting waiting(*this, "all ranks to end");
+    MPI_Finalize();
+  }
+
+  bool by_mpi() const override { return true; }
+
+  [[noreturn]] void abort(int exit_code) override {
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+    std::_Exit(exit_code);
+  }
+
+ private:
+  void gather_bytes(const void* mine, int64_t bytes, void* all) override {
+    require<CommunicationError>(bytes <= kMostAtOnce, "{} bytes of each rank at once, the most are {}", bytes,
+                                kMostAtOnce);
+    const int count = static_cast<int>(bytes);
+    check(MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, MPI_COMM_WORLD), "gather");
+  }
+};
+
+MPI_Datatype type_of(DType dtype) { return dtype == DType::f64 ? MPI_DOUBLE : MPI_FLOAT; }
+
+class MpiCommunicator final : public Communicator {
+ public:
+  explicit MpiCommunicator(Ranks& ranks) : Communicator(ranks) {
+    // Apart from the values of the host, which go by MPI_COMM_WORLD.
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "make a communicator");
+    MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN);
+  }
+  ~MpiCommunicator() override {
+    if (std::uncaught_exceptions() == 0) MPI_Comm_free(&world_);
+  }
+
+  void progress() override {
+    int done = 0;
+    if (!requests_.empty()) {
+      check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), "progress");
+    }
+  }
+
+ private:
+  void all_reduce(const TensorRef& values) override {
+    for_each_piece(values.data, values.shape.numel(), size_bytes(values.dtype), [&](void* data, int count, MPI_Request* request) {
+      return MPI_Iallreduce(MPI_IN_PLACE, data, count, type_of(values.dtype), MPI_SUM, world_, request);
+    });
+  }
+  void broadcast(const TensorRef& values, int root) override {
+    const int64_t bytes = values.shape.numel() * size_bytes(values.dtype);
+    for_each_piece(values.data, bytes, 1, [&](void* data, int count, MPI_Request* request) {
+      return MPI_Ibcast(data, count, MPI_BYTE, root, world_, request);
+    });
+  }
+  // The sum of the own part comes into memory of its own: MPI would put it in front of all parts.
+  void reduce_scatter(const TensorRef& values) override {
+    const int64_t count = part_length(values), bytes = count * size_bytes(values.dtype);
+    Part part{.sum = Buffer(bytes, Device::cpu, MemoryCategory::workspace),
+              .to = static_cast<char*>(values.data) + rank() * bytes};
+    check(MPI_Ireduce_scatter_block(values.data, part.sum.data(), static_cast<int>(count), type_of(values.dtype),
+                                    MPI_SUM, world_, next_request()),
+          "reduce and scatter");
+    parts_.push_back(std::move(part));
+  }
+  void all_gather(const TensorRef& values) override {
+    const int bytes = static_cast<int>(part_length(values) * size_bytes(values.dtype));
+    check(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values.data, bytes, MPI_BYTE, world_, next_request()),
+          "gather");
+  }
+
+  void finish() override {
+    const Waiting waiting(ranks(), "the sums over the ranks");
+    check(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE), "wait");
+    requests_.clear();
+    for (const Part& part : parts_) std::memcpy(part.to, part.sum.data(), static_cast<size_t>(part.sum.bytes()));
+    parts_.clear();
+  }
+
+  struct Part {
+    Buffer sum;
+    char* to;
+  };
+
+  int64_t part_length(const TensorRef& values) const {
+    const int64_t count = values.shape.numel() / size();
+    require<CommunicationError>(count * size_bytes(values.dtype) <= kMostAtOnce,
+                                "{} elements of each rank at once are more than {} bytes", count, kMostAtOnce);
+    return count;
+  }
+  MPI_Request* next_request() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
+
+  template <class Start>
+  void for_each_piece(void* data, int64_t n, int64_t element_bytes, Start start) {
+    for (int64_t begin = 0; begin < n; begin += kMostAtOnce) {
+      check(start(static_cast<char*>(data) + begin * element_bytes,
+                  static_cast<int>(std::min(kMostAtOnce, n - begin)), next_request()),
+            "start");
+    }
+  }
+
+  MPI_Comm world_ = MPI_COMM_NULL;
+  std::vector<MPI_Request> requests_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string all(text, static_cast<size_t>(length));
+  return all.substr(0, all.find_first_of(",\n"));
+}
+
+std::unique_ptr<Ranks> join_mpi_ranks(const Launch& launch, double timeout_s) {
+  return std::make_unique<MpiRanks>(launch, timeout_s);
+}
+std::unique_ptr<Communicator> make_mpi_communicator(Ranks& ranks) { return std::make_unique<MpiCommunicator>(ranks); }
+
+}  // namespace heed::comm

@@ -1,0 +1,16 @@
+// Stands in for nccl_communicator.cpp where heed is built without CUDA or NCCL.
+#include "autograd/core/check.hpp"
+#include "train/comm/nccl_communicator.hpp"
+
+namespace heed::comm {
+
+std::string nccl_version() { return {}; }
+
+std::unique_ptr<Communicator> make_nccl_communicator(Ranks& ranks) {
+  throw CommunicationError(
+      fmt::format("{} ranks on CUDA devices need NCCL, and this heed is built without: install NCCL with its header, or "
+                  "set train.device = \"cpu\"",
+                  ranks.size()));
+}
+
+}  // namespace heed::comm

@@ -1,0 +1,105 @@
+#include "train/comm/ranks.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include "autograd/core/check.hpp"
+#include "autograd/cpu/parallel.hpp"
+#include "train/comm/mpi_communicator.hpp"
+#include "train/comm/tcp_ranks.hpp"
+
+namespace heed::comm {
+namespace {
+
+class SingleRank final : public Ranks {
+ public:
+  SingleRank() : Ranks(0, 1, 0) {}
+  [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }
+
+ private:
+  void gather_bytes(const void* mine, int64_t bytes, void* all) override {
+    std::memcpy(all, mine, static_cast<size_t>(bytes));
+  }
+};
+
+std::array<char, 256> host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name;
+}
+
+}  // namespace
+
+void Ranks::watch(const Launch& launch, double timeout_s) {
+  board_ = std::make_unique<Board>(launch.job, rank_, size_);
+  watchdog_ = std::make_unique<Watchdog>(*board_, timeout_s);
+}
+
+void Ranks::all_are_here() {
+  const auto hosts = gather(host_name());
+  std::vector<bool> elsewhere;
+  for (const auto& host : hosts) elsewhere.push_back(host != hosts[static_cast<size_t>(rank_)]);
+  watchdog_->set_elsewhere(elsewhere);
+  board_->unlink();
+}
+
+void Ranks::gather(const void* mine, int64_t bytes, void* all) {
+  const Waiting waiting(*this, "the other ranks");
+  gather_bytes(mine, bytes, all);
+}
+
+std::vector<std::string> Ranks::gather_texts(const std::string& mine) {
+  const std::vector<int64_t> lengths = gather(static_cast<int64_t>(mine.size()));
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  std::string padded = mine, all(static_cast<size_t>(longest * size_), '\0');
+  padded.resize(static_cast<size_t>(longest));
+  gather(padded.data(), longest, all.data());
+  std::vector<std::string> texts;
+  for (size_t rank = 0; rank < lengths.size(); ++rank) {
+    texts.push_back(all.substr(rank * static_cast<size_t>(longest), static_cast<size_t>(lengths[rank])));
+  }
+  return texts;
+}
+
+void Ranks::barrier() { gather('\0'); }
+
+void Ranks::set_update(int64_t update) {
+  update_ = update;
+  if (watchdog_) watchdog_->set_update(update);
+}
+
+Waiting::Waiting(Ranks& ranks, const char* what) {
+  if (ranks.watchdog() != nullptr) wait_.emplace(*ranks.watchdog(), what);
+}
+
+std::unique_ptr<Ranks> single_rank() { return std::make_unique<SingleRank>(); }
+
+std::unique_ptr<Ranks> join_ranks(double timeout_s) {
+  const Launch launch = find_launch();
+  if (launch.size == 1) return single_rank();
+  return launch.by_mpi ? join_mpi_ranks(launch, timeout_s) : join_tcp_ranks(launch, timeout_s);
+}
+
+void share_processors(Ranks& ranks) {
+  if (ranks.size() == 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return;
+  struct Place {
+    std::array<char, 256> host;
+    cpu_set_t processors;
+  };
+  Place mine{.host = host_name(), .processors = {}};
+  if (sched_getaffinity(0, sizeof(mine.processors), &mine.processors) != 0) return;
+  int sharing = 0;
+  for (const Place& place : ranks.gather(mine)) {
+    cpu_set_t common;
+    CPU_AND(&common, &mine.processors, &place.processors);
+    if (place.host == mine.host && CPU_COUNT(&common) > 0) ++sharing;
+  }
+  cpu::set_max_threads(std::max(1, CPU_COUNT(&mine.processors) / sharing));
+}
+
+}  // namespace heed::comm
