@@ -1,0 +1,140 @@
+#include "train/comm/watchdog.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "tests/support/child_process.hpp"
+#include "tests/train/tiny.hpp"
+
+namespace heed::comm {
+namespace {
+
+using test::ChildProcess;
+
+std::string job() { return "test " + std::to_string(getpid()); }
+
+// Rank `rank` waits for `what` in update 7 until the watchdog ends it; what it wrote to stderr goes to a file.
+ChildProcess waiting_rank(const std::string& name, int rank, int size, const std::filesystem::path& output,
+                          const std::function<void()>& on_timeout = {}) {
+  return ChildProcess([=] {
+    ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600), STDERR_FILENO);
+    Board board(name, rank, size);
+    Watchdog watchdog(board, 0.5);
+    watchdog.set_update(7);
+    if (on_timeout) watchdog.on_timeout(on_timeout);
+    const Watchdog::Wait wait(watchdog, "the sums");
+    sleep(20);
+    return std::string("not ended");
+  });
+}
+
+// Does as it is told, and never waits for others.
+ChildProcess other_rank(const std::string& name, int rank, int size, const std::function<void(Board&)>& act) {
+  return ChildProcess([=] {
+    Board board(name, rank, size);
+    act(board);
+    return std::string();
+  });
+}
+
+constexpr const char* kExit7 = "[the child process ended with status 1792]";
+
+TEST(Watchdog, NamesARankThatNeverCame) {
+  const test::TemporaryFolder folder;
+  const auto output = folder.path() / "stderr";
+  EXPECT_EQ(waiting_rank(job(), 0, 2, output).result(), kExit7);
+  EXPECT_EQ(test::read_file(output),
+            "heed: rank 0, update 7: waited 0.5 s (train.comm_timeout_s) for the sums; missing: rank 1 (not started on "
+            "this node)\n");
+  Board(job(), 0, 2).unlink();
+}
+
+TEST(Watchdog, NamesARankThatIsBusyInAnEarlierUpdateAndReportsOnce) {
+  const test::TemporaryFolder folder;
+  const auto output = folder.path() / "stderr";
+  ChildProcess busy = other_rank(job(), 2, 3, [](Board& board) {
+    board.set_update(6);
+    sleep(3);
+  });
+  ChildProcess first = waiting_rank(job(), 0, 3, output), second = waiting_rank(job(), 1, 3, output);
+  const std::string number = std::to_string(busy.process());
+  EXPECT_EQ(first.result(), kExit7);
+  EXPECT_EQ(second.result(), kExit7);
+  const std::string text = test::read_file(output);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  EXPECT_NE(text.find("missing: rank 2 (last seen in update 6, process " + number + " is busy)"), std::string::npos)
+      << text;
+  Board(job(), 0, 3).unlink();
+}
+
+TEST(Watchdog, TellsStoppedFromEnded) {
+  const test::TemporaryFolder folder;
+  const auto output = folder.path() / "stderr";
+  ChildProcess stopped = other_rank(job(), 1, 3, [](Board& board) {
+    board.begin_wait();  // it has come, and yet keeps the others waiting
+    raise(SIGSTOP);
+  });
+  other_rank(job(), 2, 3, [](Board& board) {
+    board.set_update(4);
+    test::end_process();
+  }).result();
+  EXPECT_EQ(waiting_rank(job(), 0, 3, output).result(), kExit7);
+  kill(stopped.process(), SIGCONT);
+  const std::string text = test::read_file(output);
+  EXPECT_NE(text.find("rank 1 (last seen before the first update, process " + std::to_string(stopped.process()) +
+                      " is stopped)"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("rank 2 (last seen in update 4"), std::string::npos) << text;
+  EXPECT_NE(text.find(" has ended)"), std::string::npos) << text;
+  Board(job(), 0, 3).unlink();
+}
+
+TEST(Watchdog, RunsWhatInterruptsALibrary) {
+  const test::TemporaryFolder folder;
+  const auto marker = folder.path() / "interrupted";
+  const auto touch = [marker] { ::close(::open(marker.c_str(), O_CREAT | O_WRONLY, 0600)); };
+  EXPECT_EQ(waiting_rank(job(), 0, 2, folder.path() / "stderr", touch).result(), kExit7);
+  EXPECT_TRUE(std::filesystem::exists(marker));
+  Board(job(), 0, 2).unlink();
+}
+
+TEST(Watchdog, LetsShortWaitsPass) {
+  EXPECT_EQ(test::in_child([] {
+              Board board(job(), 0, 2);
+              board.unlink();
+              Watchdog watchdog(board, 0.3);
+              for (int i = 0; i < 8; ++i) {
+                const Watchdog::Wait wait(watchdog, "the sums");
+                usleep(100'000);
+              }
+              sleep(1);  // no wait: this rank may be busy for as long as it likes
+              return std::string("alive");
+            }),
+            "alive");
+}
+
+TEST(Board, LeavesNothingBehind) {
+  const auto names = [] {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+      if (entry.path().filename().string().starts_with("heed-")) found.push_back(entry.path().filename());
+    }
+    return found.size();
+  };
+  const size_t before = names();
+  {
+    Board board("only here " + std::to_string(getpid()), 0, 2);
+    EXPECT_EQ(names(), before + 1);
+    board.unlink();
+    EXPECT_EQ(names(), before);
+    board.set_update(3);  // the page itself stays until the end
+  }
+  EXPECT_EQ(names(), before);
+}
+
+}  // namespace
+}  // namespace heed::comm
