@@ -6,6 +6,7 @@
 
 #include "autograd/op_case.hpp"
 #include "train/bench_row.hpp"
+#include "train/comm/ranks.hpp"
 #include "train/config.hpp"
 
 namespace heed::train {
@@ -35,6 +36,8 @@ struct BenchUpdateOptions {
 // MFU = tokens/s * FLOPs per token / peak; FLOPs per token = 6 * weights in matrix products + 6 L T H D (causal
 // attention); the peak is the best measured product in the run's precision at the model's own shapes.
 // The timed updates run as in training; the update by operation is measured in others after them.
-void bench_update(const Config& config, const BenchUpdateOptions& options);
+// Of several ranks the root's times are shown, and how long an update waits for the others; MFU is of all ranks' peaks.
+// They time the same number of updates, 20 without options.updates. Collective.
+void bench_update(const Config& config, const BenchUpdateOptions& options, comm::Ranks& ranks);
 
 }  // namespace heed::train

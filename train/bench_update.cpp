@@ -21,6 +21,7 @@ struct UpdateBench {
   Device device = Device::cpu;
   std::vector<double> seconds;        // of each update, in rising order
   std::vector<double> eager_seconds;  // the same where each operation is given to the device by itself; or none
+  double waited_seconds = 0;          // for other ranks, per update
   int64_t tokens = 0;                 // per update
   int64_t parameters = 0;
   MemoryReport memory;
@@ -30,7 +31,10 @@ struct UpdateBench {
   double weight_flops = 0, attention_flops = 0;  // per token
 
   double rate_of(const std::vector<double>& updates) const { return static_cast<double>(tokens) / median(updates); }
-  double mfu() const { return rate_of(seconds) * (weight_flops + attention_flops) / ceilings.flops_per_s; }
+  double mfu() const {
+    const double peak = ceilings.flops_per_s * static_cast<double>(config.train.ranks);
+    return rate_of(seconds) * (weight_flops + attention_flops) / peak;
+  }
 };
 
 int64_t peak_resident_bytes() {
@@ -42,9 +46,12 @@ int64_t peak_resident_bytes() {
 std::vector<double> time_updates(Trainer& trainer, const BenchUpdateOptions& options) {
   for (int64_t i = 0; i < options.warm_up; ++i) trainer.update();
   const auto timed = [&] { return seconds_of([&] { trainer.update(); }); };
-  if (options.updates == 0) return repeat(timed);
+  const bool is_alone = trainer.ranks().size() == 1;
+  if (options.updates == 0 && is_alone) return repeat(timed);
+  constexpr int64_t kUpdatesOfRanks = 20;  // what repeat() makes of its clock would not be the same on all ranks
+  const int64_t updates = options.updates == 0 ? kUpdatesOfRanks : options.updates;
   std::vector<double> seconds;
-  for (int64_t i = 0; i < options.updates; ++i) seconds.push_back(timed());
+  for (int64_t i = 0; i < updates; ++i) seconds.push_back(timed());
   std::sort(seconds.begin(), seconds.end());
   return seconds;
 }
@@ -60,21 +67,24 @@ std::vector<BenchRow> profile_updates(Trainer& trainer) {
       {{"zero gradients", bytes}, {"gradient norm", bytes}, {"optimizer", bytes * (1 + 2 * (1 + moments))}},
       trainer.device());
   double spent = 0;
-  for (int i = 0; i < kUpdates && spent < kEnough; ++i) {
+  const bool is_alone = trainer.ranks().size() == 1;
+  for (int i = 0; i < kUpdates && (spent < kEnough || !is_alone); ++i) {
     spent += seconds_of([&] { profile.add([&] { trainer.update(); }); });
   }
   return profile.rows();
 }
 
 // What is measured first must not see the memory that is needed for measuring the rest.
-UpdateBench measure(const Config& given, const BenchUpdateOptions& options) {
-  Trainer trainer(given);
+UpdateBench measure(const Config& given, const BenchUpdateOptions& options, comm::Ranks& ranks) {
+  Trainer trainer(given, ranks);
   const Config& config = trainer.config();
   const nn::GptConfig& m = config.model;
   UpdateBench bench;
   bench.config = config;
   bench.device = trainer.device();
   bench.seconds = time_updates(trainer, options);
+  const auto updates = static_cast<double>(static_cast<int64_t>(bench.seconds.size()) + options.warm_up);
+  bench.waited_seconds = trainer.communicator().waited_seconds() / updates;
   bench.memory = memory_report(bench.device);
   bench.resident_bytes = peak_resident_bytes();
   bench.tokens = config.train.batch_size * m.seq_len;
@@ -93,9 +103,9 @@ bool uses_graph(const UpdateBench& b) {
   return b.device == Device::cuda && b.config.train.cuda_graph && !b.config.train.detect_anomaly;
 }
 
-std::vector<double> time_eager_updates(Config config, const BenchUpdateOptions& options) {
+std::vector<double> time_eager_updates(Config config, const BenchUpdateOptions& options, comm::Ranks& ranks) {
   config.train.cuda_graph = false;
-  Trainer trainer(config);
+  Trainer trainer(config, ranks);
   return time_updates(trainer, options);
 }
 
@@ -117,6 +127,12 @@ void print_text(const UpdateBench& b) {
   if (!b.eager_seconds.empty()) {
     print("not recorded  {}, {:.0f} tokens/s (train.cuda_graph=false)\n", spread(b.eager_seconds),
           b.rate_of(b.eager_seconds));
+  }
+  if (b.config.train.ranks > 1) {
+    const std::string waited = b.device == Device::cpu ? fmt::format(", an update waits {:.2f} ms for the others",
+                                                                     b.waited_seconds * 1e3)
+                                                       : std::string();
+    print("ranks         {}{}\n", b.config.train.ranks, waited);
   }
   print("FLOPs/token   {:.4g} in weights + {:.4g} in attention\n", b.weight_flops, b.attention_flops);
   print("MFU           {:.1f} %\n", 100 * b.mfu());
@@ -153,6 +169,8 @@ void print_json(const UpdateBench& b) {
   for (const BenchRow& row : b.rows) rows.push_back(row.json(b.ceilings));
   print("{}\n", json::object({{"seconds", numbers_json(b.seconds)},
                               {"eager_seconds", numbers_json(b.eager_seconds)},
+                              {"ranks", json::number(b.config.train.ranks)},
+                              {"waited_seconds", json::number(b.waited_seconds)},
                               {"tokens", json::number(b.tokens)},
                               {"tokens_per_s", json::number(b.rate_of(b.seconds))},
                               {"parameters", json::number(b.parameters)},
@@ -168,9 +186,10 @@ void print_json(const UpdateBench& b) {
 
 }  // namespace
 
-void bench_update(const Config& config, const BenchUpdateOptions& options) {
-  UpdateBench bench = measure(config, options);
-  if (uses_graph(bench)) bench.eager_seconds = time_eager_updates(config, options);
+void bench_update(const Config& config, const BenchUpdateOptions& options, comm::Ranks& ranks) {
+  UpdateBench bench = measure(config, options, ranks);
+  if (uses_graph(bench)) bench.eager_seconds = time_eager_updates(config, options, ranks);
+  if (!ranks.is_root()) return;
   options.as_json ? print_json(bench) : print_text(bench);
 }
 

@@ -157,29 +157,30 @@ void add_bench(CLI::App& app, Arguments& arguments, const RunCommand& run) {
   CLI::App* command = app.add_subcommand("bench", "time the operations, or the updates of a config");
   train::BenchUpdateOptions& o = arguments.bench_update;
   command->add_option("what", arguments.operations, "operations to time, all without one; with --config: key=value …");
-  CLI::Option* config = command->add_option("--config", arguments.config, "time the updates of this config instead");
+  CLI::Option* config_option = command->add_option("--config", arguments.config, "time the updates of this config instead");
   command->add_option("--device", arguments.device, "of the operations, cpu without it; of a config: train.device")
       ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->excludes(config);
+      ->excludes(config_option);
   command->add_option("--dtype", arguments.dtype, "of the operations, f32 without it; of a config: train.precision")
       ->check(CLI::IsMember({"f32", "bf16"}))
-      ->excludes(config);
+      ->excludes(config_option);
   command->add_option("--warm-up", o.warm_up, "updates before those that are timed")
       ->check(CLI::Range(0, 1'000'000))
-      ->needs(config)
+      ->needs(config_option)
       ->capture_default_str();
   command->add_option("--updates", o.updates, "updates that are timed; without it, as many as are needed")
       ->check(CLI::Range(1, 1'000'000))
-      ->needs(config);
+      ->needs(config_option);
   command->add_flag("--json", o.as_json, "print one JSON object instead of a table");
   run(command, [&arguments, &o] {
-    if (arguments.config.empty()) {
-      train::bench_operations(arguments.operations, {.device = arguments.device == "cuda" ? Device::cuda : Device::cpu,
-                                                     .dtype = arguments.dtype == "bf16" ? DType::bf16 : DType::f32,
-                                                     .as_json = o.as_json});
-    } else {
-      train::bench_update(train::load_config(arguments.config, arguments.operations), o);
+    if (!arguments.config.empty()) {
+      return train::run_on_ranks(
+          [&] { return train::load_config(arguments.config, arguments.operations); },
+          [&](const train::Config& config, comm::Ranks& ranks) { train::bench_update(config, o, ranks); });
     }
+    train::bench_operations(arguments.operations, {.device = arguments.device == "cuda" ? Device::cuda : Device::cpu,
+                                                   .dtype = arguments.dtype == "bf16" ? DType::bf16 : DType::f32,
+                                                   .as_json = o.as_json});
     return 0;
   });
 }

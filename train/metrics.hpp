@@ -25,6 +25,8 @@ struct Summary {
   std::optional<double> train_loss = {}, val_loss = {}, best_val_loss = {}, test_loss = {}, entropy = {}, excess = {};
   double tokens_per_s = 0, seconds = 0;
   int64_t peak_memory_bytes = 0;
+  // How long an update waits for other ranks, on the CPU: the mean of the ranks. Empty for one rank.
+  std::optional<double> waited_s_per_update = {};
 };
 
 // The folder of a run. Where train.run_dir is a symbolic link, the folder that it leads to.

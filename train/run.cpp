@@ -54,6 +54,7 @@ class Run {
       reporter_.line(fmt::format("stopped       by {} after update {}; go on with --resume",
                                  name != nullptr ? name : "a signal to another rank", trainer_.step()));
     }
+    measure_waiting();
     const Summary result = stopped ? summary() : finish();
     require<Error>(reporter_.failure().empty(), "{}; the run is saved after update {}", reporter_.failure(),
                    trainer_.step());
@@ -97,7 +98,10 @@ class Run {
     const auto begin = Clock::now();
     const Update update = trainer_.update(wishes_to_stop());
     agreed_stop_ = update.must_stop;
-    state_.seconds += seconds_since(begin);
+    const double seconds = seconds_since(begin);
+    state_.seconds += seconds;
+    seconds_here_ += seconds;
+    ++updates_here_;
     state_.tokens += update.targets;
     if (!measured_) {
       if (update.step == 1) reporter_.check_first_loss(update.loss);
@@ -144,6 +148,20 @@ class Run {
     checkpoints_.save_best(content);
   }
 
+  void measure_waiting() {
+    if (ranks_.size() == 1 || trainer_.device() != Device::cpu || updates_here_ == 0) return;
+    double sum = 0, most = 0;
+    for (const double waited : ranks_.gather(trainer_.communicator().waited_seconds())) {
+      sum += waited;
+      most = std::max(most, waited);
+    }
+    const auto updates = static_cast<double>(updates_here_);
+    waited_s_per_update_ = sum / ranks_.size() / updates;
+    reporter_.line(fmt::format("ranks         an update of {:.2f} ms waits {:.2f} ms for the others (the most on one rank: "
+                               "{:.2f} ms)",
+                               seconds_here_ / updates * 1e3, *waited_s_per_update_ * 1e3, most / updates * 1e3));
+  }
+
   void save() {
     state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
     trainer_.require_same_weights();
@@ -166,6 +184,7 @@ class Run {
     if (!entropies.empty()) s.entropy = entropies.back().nats;
     s.tokens_per_s = rate();
     s.seconds = wall_seconds_before_ + seconds_since(begin_);
+    s.waited_s_per_update = waited_s_per_update_;
     s.peak_memory_bytes = memory_report(trainer_.device()).total.peak_bytes;
     return s;
   }
@@ -194,6 +213,9 @@ class Run {
   double wall_seconds_before_ = 0;  // of the processes before this one
   std::optional<Evaluation> validation_;
   std::optional<int64_t> saved_step_;
+  std::optional<double> waited_s_per_update_;
+  double seconds_here_ = 0;  // in updates of this process
+  int64_t updates_here_ = 0;
   bool measured_ = false, agreed_stop_ = false;
   Clock::time_point begin_ = Clock::now();
 };

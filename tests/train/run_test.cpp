@@ -56,7 +56,7 @@ TEST_F(Run, WritesItsFiles) {
   }
   const std::string json = read_file(folder_.path() / "a" / "summary.json");
   for (const char* key : {"steps", "parameters", "train_loss", "val_loss", "best_val_loss", "test_loss", "entropy",
-                          "excess", "tokens_per_s", "seconds", "peak_memory_bytes"}) {
+                          "excess", "waited_s_per_update", "tokens_per_s", "seconds", "peak_memory_bytes"}) {
     EXPECT_NE(json.find("\"" + std::string(key) + "\": "), std::string::npos) << key;
   }
   EXPECT_EQ(json.find("nan"), std::string::npos);
