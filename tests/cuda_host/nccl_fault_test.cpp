@@ -100,6 +100,7 @@ TEST_F(NcclDisagreement, Beginning) {
 
 // ---- Memory
 TEST_F(NcclFaults, MemoryOfTheLastRankIsTooSmall) {
+  set_streams(Streams::lazy);
   const DeviceArray<float> small(std::vector<float>(7, 0));
   EXPECT_EQ(all_reduce(is_last() ? small.data() : zeros.data(), target.data(), 8), ncclSuccess);
   const std::string found = reports();
@@ -115,6 +116,7 @@ TEST_F(NcclFaults, MemoryOfTheLastRankIsTooSmall) {
 }
 
 TEST_F(NcclFaults, EachRangeIsLookedAt) {
+  set_streams(Streams::lazy);
   const std::string leaves = " bytes, leaves its memory: ";
   EXPECT_EQ(ncclAllGather(zeros.data(), target.data(), 65, ncclFloat32, comm, stream), ncclSuccess);
   std::string found = reports();

@@ -95,6 +95,19 @@ TEST_F(NcclOrder, OneRankWaitsForTheStreamAndTheOthersInMpi) {
   expect_sums(lane);
 }
 
+TEST_F(NcclOrder, OneRankWaitsForTheStreamAndTheOthersForANewCommunicator) {
+  set_streams(Streams::lazy);
+  const ncclUniqueId id = shared_id();
+  ncclComm_t another = nullptr;
+  Communicator comm;
+  Lane lane;
+  all_reduce(lane, comm);
+  if (rank == 0) expect_sums(lane);
+  EXPECT_EQ(ncclCommInitRank(&another, ranks, id, rank), ncclSuccess);
+  expect_sums(lane);
+  EXPECT_EQ(ncclCommDestroy(another), ncclSuccess);
+}
+
 // Run by itself (CMakeLists.txt), since it ends the process.
 TEST_F(NcclOrder, DISABLED_ARankNeverComes) {
   Communicator comm;
