@@ -6,6 +6,7 @@
 //   HOSTCUDA_MEMORY_MIB=n           device memory (default 4096)
 //   HOSTCUDA_DEVICES=0              there is no device
 //   HOSTCUDA_CAPABILITY=80|90       of the device (default 90), with its limit of shared memory
+//   HOSTCUDA_NCCL_SECONDS=n         how long a collective waits for another rank (default 120)
 // A process that ends with reports that nobody took, or with work on a stream that nobody waited for, exits with 99.
 #pragma once
 
@@ -15,7 +16,7 @@
 
 namespace hostcuda {
 
-// kind: bounds, uninit, race, barrier, warp, async, host, stream, trap
+// kind: bounds, uninit, race, barrier, warp, async, host, stream, trap, nccl
 struct Report {
   std::string kind, text;
 };

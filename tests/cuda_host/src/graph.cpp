@@ -31,7 +31,12 @@ bool are_joined(const std::vector<GraphNode>& nodes, const std::set<size_t>& las
   return true;
 }
 
-// Eager and lazy: as captured. Random: always a node whose predecessors have run, which one a coin says.
+size_t first_collective(const std::vector<GraphNode>& nodes, const std::set<size_t>& left) {
+  return *std::find_if(left.begin(), left.end(), [&](size_t i) { return nodes[i].work.is_collective; });
+}
+
+// Eager and lazy: as captured. Random: always a node whose predecessors have run, which one a coin says; collectives in
+// the order in which all processes captured them.
 void run_graph(const std::vector<GraphNode>& nodes) {
   std::set<size_t> left;
   for (size_t i = 0; i < nodes.size(); ++i) left.insert(i);
@@ -40,7 +45,8 @@ void run_graph(const std::vector<GraphNode>& nodes) {
     for (const size_t candidate : left) {
       const auto& after = nodes[candidate].after;
       const bool may_run = std::none_of(after.begin(), after.end(), [&](size_t i) { return left.count(i) != 0; });
-      if (may_run && coin_says_yes()) chosen = candidate;
+      const bool is_its_turn = !nodes[candidate].work.is_collective || candidate == first_collective(nodes, left);
+      if (may_run && is_its_turn && coin_says_yes()) chosen = candidate;
     }
     nodes[chosen].work.run();
     left.erase(chosen);
@@ -158,7 +164,10 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   if (executables().count(executable) == 0) return fail(cudaErrorInvalidValue);
   if (!is_stream(stream)) return fail(cudaErrorInvalidResourceHandle);
   if (is_captured(stream)) return fail(cudaErrorNotSupported);  // CUDA would make it a part of the other graph
-  return enqueue(stream, {"cudaGraphLaunch", [nodes = executable->nodes] { run_graph(*nodes); }, nullptr});
+  const auto& nodes = *executable->nodes;
+  const bool has_collective =
+      std::any_of(nodes.begin(), nodes.end(), [](const GraphNode& node) { return node.work.is_collective; });
+  return enqueue(stream, {"cudaGraphLaunch", [all = executable->nodes] { run_graph(*all); }, nullptr, has_collective});
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "tests/cuda_host/src/cublas_lt.hpp"
 #include "tests/cuda_host/src/device.hpp"
@@ -33,6 +34,35 @@ std::set<cudaStream_t>& streams() {
 CUstream_st& default_stream() {
   static auto* stream = new CUstream_st;
   return *stream;
+}
+
+using LiveObjects = std::vector<std::string> (*)();
+std::vector<LiveObjects>& further_leaks() {
+  static auto* sources = new std::vector<LiveObjects>;
+  return *sources;
+}
+
+std::shared_ptr<Recording>& last_collective() {
+  static auto* last = new std::shared_ptr<Recording>;
+  return *last;
+}
+
+// Two processes that ran collectives of two streams each in an order of its own would wait for each other for ever. On
+// a GPU both streams go on.
+void await_last_collective(cudaStream_t stream, Work& work) {
+  auto reached = std::make_shared<Recording>(Recording{stream});
+  work.awaited = std::exchange(last_collective(), reached);
+  work.run = [run = std::move(work.run), reached] {
+    run();
+    reached->is_reached = true;
+  };
+}
+
+std::function<void()> with_device_access(std::function<void()> run) {
+  return [run = std::move(run)] {
+    const DeviceAccess access;
+    run();
+  };
 }
 
 void run_first(CUstream_st& stream) {
@@ -85,6 +115,11 @@ void finish_all_streams() {
   finish(default_stream());
 }
 
+void finish_collectives() {
+  const Guard guard(runtime_lock);
+  if (last_collective() != nullptr) finish(*last_collective());
+}
+
 cudaError_t enqueue(cudaStream_t handle, Work work) {
   if (!is_stream(handle)) return fail(cudaErrorInvalidResourceHandle);
   CUstream_st& stream = stream_of(handle);
@@ -102,6 +137,7 @@ cudaError_t enqueue(cudaStream_t handle, Work work) {
     if (forbid_default_stream) report("stream", "work on the default stream: " + work.name);
     finish_blocking_streams();
   }
+  if (work.is_collective) await_last_collective(handle, work);
   stream.queue.push_back(std::move(work));
   // What a blocking stream is given later waits for the default stream, so that one never lags behind.
   if (handle == nullptr || runs_at_once()) finish(stream);
@@ -109,12 +145,11 @@ cudaError_t enqueue(cudaStream_t handle, Work work) {
 }
 
 cudaError_t enqueue_device(cudaStream_t stream, const std::string& name, std::function<void()> run) {
-  return enqueue(stream, {name,
-                          [run = std::move(run)] {
-                            const DeviceAccess access;
-                            run();
-                          },
-                          nullptr});
+  return enqueue(stream, {name, with_device_access(std::move(run)), nullptr});
+}
+
+cudaError_t enqueue_collective(cudaStream_t stream, const std::string& name, std::function<void()> run) {
+  return enqueue(stream, {name, with_device_access(std::move(run)), nullptr, true});
 }
 
 std::vector<std::string> unfinished_work() {
@@ -127,12 +162,18 @@ std::vector<std::string> unfinished_work() {
   return lines;
 }
 
+void add_leaks(LiveObjects live_objects) { further_leaks().push_back(live_objects); }
+
 std::vector<std::string> leaks() {
   const Guard guard(runtime_lock);
   std::vector<std::string> lines = unfinished_work();
   if (!streams().empty()) lines.push_back(format("%zu streams", streams().size()));
   for (const auto& more :
        {live_events(), live_graphs(), live_device_memory(), live_pinned_memory(), live_cublas_objects()}) {
+    lines.insert(lines.end(), more.begin(), more.end());
+  }
+  for (const LiveObjects live_objects : further_leaks()) {
+    const std::vector<std::string> more = live_objects();
     lines.insert(lines.end(), more.begin(), more.end());
   }
   return lines;

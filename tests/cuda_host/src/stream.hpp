@@ -25,6 +25,7 @@ struct Work {
   std::string name;
   std::function<void()> run;
   std::shared_ptr<Recording> awaited;  // null if it may run at once
+  bool is_collective = false;          // waits for other processes, which all run theirs in the order of the calls
 };
 
 // A node of a graph: work, and the nodes that come before it.
@@ -71,14 +72,18 @@ const std::set<cudaStream_t>& all_streams();
 // Gives work to a stream, or to its capture. enqueue_device: work that touches device memory.
 cudaError_t enqueue(cudaStream_t stream, Work work);
 cudaError_t enqueue_device(cudaStream_t stream, const std::string& name, std::function<void()> run);
+cudaError_t enqueue_collective(cudaStream_t stream, const std::string& name, std::function<void()> run);
 void finish(CUstream_st& stream);
 void finish(const Recording& recording);
 void finish_blocking_streams();
 void finish_all_streams();
-bool coin_says_yes();  // never but in the random mode
+void finish_collectives();  // and what comes before them
+bool coin_says_yes();       // never but in the random mode
 
 // Work that is left on the streams, one line each.
 std::vector<std::string> unfinished_work();
+// What leaks() asks too.
+void add_leaks(std::vector<std::string> (*live_objects)());
 
 // ---- Captures (graph.cpp)
 bool is_captured(cudaStream_t stream);
