@@ -11,6 +11,7 @@
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/cuda/error.hpp"
 #include "autograd/cuda/runtime.hpp"
+#include "train/comm/agreement.hpp"
 
 namespace heed::comm {
 namespace {
@@ -29,15 +30,12 @@ ncclUniqueId shared_id(Ranks& ranks) {
   return ranks.gather(id)[0];
 }
 
-void require_own_devices(Ranks& ranks) {
-  struct Place {
-    std::array<char, 64> device;
-    int index;
-  };
-  Place mine{.device = {}, .index = cuda::device_index()};
-  const std::string id = cuda::device_id();
-  std::copy_n(id.begin(), std::min(id.size(), mine.device.size() - 1), mine.device.begin());
-  const std::vector<Place> places = ranks.gather(mine);
+struct Place {
+  std::array<char, 64> device;
+  int index;
+};
+
+void require_apart(const std::vector<Place>& places) {
   for (size_t a = 0; a < places.size(); ++a) {
     for (size_t b = a + 1; b < places.size(); ++b) {
       require<CommunicationError>(places[a].device != places[b].device,
@@ -46,6 +44,14 @@ void require_own_devices(Ranks& ranks) {
                                   a, b, places[a].device.data(), places[a].index, places[b].index);
     }
   }
+}
+
+void require_own_devices(Ranks& ranks) {
+  Place mine{.device = {}, .index = cuda::device_index()};
+  const std::string id = cuda::device_id();
+  std::copy_n(id.begin(), std::min(id.size(), mine.device.size() - 1), mine.device.begin());
+  const std::vector<Place> places = ranks.gather(mine);
+  agree(ranks, [&] { require_apart(places); });
 }
 
 class NcclCommunicator final : public Communicator {

@@ -1,5 +1,7 @@
 #include "tests/cuda_host/src/device.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -62,6 +64,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (const cudaError_t error = require_number(device); error != cudaSuccess) return error;
   *properties = {};
   std::strcpy(properties->name, "host execution of CUDA");
+  // Each process has a device of its own, unless it is told that it shares one.
+  const uint64_t id = environment_number("HOSTCUDA_DEVICE_ID", static_cast<uint64_t>(getpid()));
+  std::memcpy(properties->uuid.bytes, &id, sizeof(id));
   properties->totalGlobalMem = device_bytes_total();
   properties->sharedMemPerBlock = kDefaultSharedBytes;
   properties->sharedMemPerBlockOptin = max_dynamic_shared_bytes();
