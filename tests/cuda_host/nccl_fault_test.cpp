@@ -265,24 +265,6 @@ TEST_F(NcclFaults, ArgumentsThatNcclRefuses) {
   EXPECT_TRUE(nothing_reported());
 }
 
-TEST_F(NcclFaults, ConfigurationsThatDoNotBlock) {
-  ncclComm_t configured = nullptr;
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  EXPECT_EQ(ncclCommInitRankConfig(&configured, ranks, shared_id(), rank, &config), ncclInvalidArgument);
-  config.blocking = 1;
-  EXPECT_EQ(ncclCommInitRankConfig(&configured, ranks, shared_id(), rank, &config), ncclSuccess);
-  EXPECT_EQ(ncclCommDestroy(configured), ncclSuccess);
-  config.magic = 0;
-  EXPECT_EQ(ncclCommInitRankConfig(&configured, ranks, shared_id(), rank, &config), ncclInvalidArgument);
-}
-
-TEST_F(NcclFaults, SeveralRanksNeedMpi) {
-  if (has_mpi()) GTEST_SKIP() << "MPI is there";
-  ncclComm_t unborn = nullptr;
-  EXPECT_EQ(ncclCommInitRank(&unborn, 2, shared_id(), 0), ncclInvalidUsage);
-}
-
 TEST_F(NcclFaults, TheDefaultStream) {
   forbid_default_stream = true;
   EXPECT_EQ(ncclAllReduce(zeros.data(), target.data(), 8, ncclFloat32, ncclSum, comm, nullptr), ncclSuccess);

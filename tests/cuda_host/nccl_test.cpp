@@ -262,5 +262,23 @@ TEST_F(Nccl, ACommunicatorIsLeftOverUntilItIsDestroyed) {
   EXPECT_EQ(leaks(), before);
 }
 
+TEST_F(Nccl, HasOnlyCommunicatorsThatBlock) {
+  ncclComm_t configured = nullptr;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  EXPECT_EQ(ncclCommInitRankConfig(&configured, ranks, shared_id(), rank, &config), ncclInvalidArgument);
+  config.blocking = 1;
+  EXPECT_EQ(ncclCommInitRankConfig(&configured, ranks, shared_id(), rank, &config), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(configured), ncclSuccess);
+  config.magic = 0;
+  EXPECT_EQ(ncclCommInitRankConfig(&configured, ranks, shared_id(), rank, &config), ncclInvalidArgument);
+}
+
+TEST_F(Nccl, SeveralRanksNeedMpi) {
+  if (has_mpi()) GTEST_SKIP() << "MPI is there";
+  ncclComm_t unborn = nullptr;
+  EXPECT_EQ(ncclCommInitRank(&unborn, 2, shared_id(), 0), ncclInvalidUsage);
+}
+
 }  // namespace
 }  // namespace hostcuda::test

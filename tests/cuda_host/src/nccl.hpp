@@ -45,7 +45,8 @@ void run_call(ncclComm& comm, const CollectiveCall& call);
 
 // ---- What goes through MPI (nccl_mpi.cpp); each waits for all ranks
 bool mpi_is_running();
-MPI_Comm all_processes();  // for their calls alone
+void require_functions_of_mpi();  // that the program calls those of nccl_mpi.cpp
+MPI_Comm all_processes();         // for their calls alone
 // The same number of bytes of each rank, in the order of ranks. `what` it is for, should a rank never come.
 std::vector<char> gather_from_all(MPI_Comm mpi, const void* bytes, size_t size, const std::string& what);
 // Piece r of the bytes goes to rank r; the pieces for this rank, in the order of ranks.

@@ -55,6 +55,7 @@ ncclResult_t check_introductions(const Introduction& mine, const std::vector<cha
 // Splits MPI's communicator of all processes, so that ranks may be in another order than MPI's.
 ncclResult_t join(ncclComm& comm, const ncclUniqueId& id) {
   if (!mpi_is_running()) return refuse(ncclInvalidUsage, "ncclCommInitRank: several ranks need MPI_Init before");
+  require_functions_of_mpi();
   int processes = 0;
   PMPI_Comm_size(MPI_COMM_WORLD, &processes);
   if (processes != comm.ranks) {

@@ -1,4 +1,6 @@
 // What the double of NCCL asks of MPI, and the functions of MPI that other code waits in.
+#include <dlfcn.h>
+
 #include <chrono>
 #include <thread>
 
@@ -36,6 +38,11 @@ bool mpi_is_running() {
   PMPI_Initialized(&begun);
   PMPI_Finalized(&ended);
   return begun != 0 && ended == 0;
+}
+
+void require_functions_of_mpi() {
+  if (dlsym(RTLD_DEFAULT, "MPI_Barrier") == reinterpret_cast<void*>(&MPI_Barrier)) return;
+  give_up("this program was linked with MPI before the double of NCCL, which does not see its calls of MPI so");
 }
 
 MPI_Comm all_processes() {
