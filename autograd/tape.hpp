@@ -52,8 +52,8 @@ void backward(const Tensor& result, const Tensor& dresult);
 using Recomputed = std::function<Tensor(const std::vector<Tensor>& inputs)>;
 Tensor recompute(const Recomputed& fn, const std::vector<Tensor>& inputs);
 
-// Is told, on the thread that runs backward, of each leaf whose gradient an operation has just written or added to: once
-// for each input of each operation that the leaf is. Gradients of a leaf are final when all its uses were told.
+// Is told, on the thread that runs backward, of each leaf whose gradient an operation has just written or added to:
+// once for each input of each operation that the leaf is. Gradients of a leaf are final when all its uses were told.
 class GradientObserver {
  public:
   virtual ~GradientObserver() = default;

@@ -38,7 +38,7 @@ class Parameter {
 struct ParameterGroup {
   // (elements) with the gaps. No weights where release_weights() was called.
   Tensor weights, gradients;
-  Tensor copies;              // bf16 only: the weights of matrices rounded to bf16, else no tensor
+  Tensor copies;  // bf16 only: the weights of matrices rounded to bf16, else no tensor
   bool decay = false;
   int64_t tensors = 0, parameters = 0;  // without the gaps
 };
@@ -67,8 +67,9 @@ class ParameterStore {
 
   // Before build(). Throws GraphError for a name declared twice.
   Parameter declare(const std::string& name, const Shape& shape, Init init);
-  // Allocates and draws all parameters; the values depend on seed and name only, not on the order. Each group's span is a
-  // multiple of span_multiple elements long, so that it can be cut into equal parts; that is a multiple of kAlignment.
+  // Allocates and draws all parameters; the values depend on seed and name only, not on the order. Each group's span is
+  // a multiple of span_multiple elements long, so that it can be cut into equal parts; that is a multiple of
+  // kAlignment.
   void build(uint32_t seed, int64_t span_multiple = kAlignment);
 
   // Once after weights were changed from outside (by an optimizer, a checkpoint): renews the bf16 copies.

@@ -129,9 +129,9 @@ void print_text(const UpdateBench& b) {
           b.rate_of(b.eager_seconds));
   }
   if (b.config.train.ranks > 1) {
-    const std::string waited = b.device == Device::cpu ? fmt::format(", an update waits {:.2f} ms for the others",
-                                                                     b.waited_seconds * 1e3)
-                                                       : std::string();
+    const std::string waited = b.device == Device::cpu
+                                   ? fmt::format(", an update waits {:.2f} ms for the others", b.waited_seconds * 1e3)
+                                   : std::string();
     print("ranks         {}{}\n", b.config.train.ranks, waited);
   }
   print("FLOPs/token   {:.4g} in weights + {:.4g} in attention\n", b.weight_flops, b.attention_flops);

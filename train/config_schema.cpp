@@ -221,11 +221,13 @@ void add_train_keys(std::vector<KeySpec>& keys) {
       .changeable();
   train
       .add("shard_optimizer", &TrainConfig::shard_optimizer, boolean(),
-           "with several ranks: each keeps the optimizer's memory, and in bf16 the f32 weights, of its part only (ZeRO-1)")
+           "with several ranks: each keeps the optimizer's memory, and in bf16 the f32 weights, of its part only "
+           "(ZeRO-1)")
       .changeable();
   train
-      .add("comm_timeout_s", &TrainConfig::comm_timeout_s, number(0.1, 1e6),
-           "with several ranks: longest wait for another rank before the run ends, also for one that saves or evaluates")
+      .add(
+          "comm_timeout_s", &TrainConfig::comm_timeout_s, number(0.1, 1e6),
+          "with several ranks: longest wait for another rank before the run ends, also for one that saves or evaluates")
       .changeable();
   train.add("eval_interval", &TrainConfig::eval_interval, integer(1, 1'000'000'000), "updates between evaluations")
       .changeable();

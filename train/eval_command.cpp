@@ -28,7 +28,8 @@ void run_eval(const std::string& checkpoint, const std::vector<std::string>& ove
   print("{}, after update {}\n", checkpoint, loaded.step);
   for (const auto& [split, name] : {std::pair{data::Split::validation, "validation"}, {data::Split::test, "test"}}) {
     if (loader.num_eval_windows(split) == 0) continue;
-    const Evaluation e = evaluate(*loaded.model, *source, loader, split, loaded.config.train.rows_per_micro_batch(), 0, *ranks);
+    const Evaluation e =
+        evaluate(*loaded.model, *source, loader, split, loaded.config.train.rows_per_micro_batch(), 0, *ranks);
     print("{:<11} loss {:.6f}  perplexity {:.4f}", name, e.loss, std::exp(e.loss));
     if (e.target_bytes > 0) {
       const double bits = e.loss * static_cast<double>(e.targets) / std::numbers::ln2;

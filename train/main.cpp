@@ -157,7 +157,8 @@ void add_bench(CLI::App& app, Arguments& arguments, const RunCommand& run) {
   CLI::App* command = app.add_subcommand("bench", "time the operations, or the updates of a config");
   train::BenchUpdateOptions& o = arguments.bench_update;
   command->add_option("what", arguments.operations, "operations to time, all without one; with --config: key=value …");
-  CLI::Option* config_option = command->add_option("--config", arguments.config, "time the updates of this config instead");
+  CLI::Option* config_option =
+      command->add_option("--config", arguments.config, "time the updates of this config instead");
   command->add_option("--device", arguments.device, "of the operations, cpu without it; of a config: train.device")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->excludes(config_option);

@@ -142,11 +142,15 @@ void RunFolder::fail_to_record() const {
 
 void RunFolder::write(const Summary& s) const {
   std::string text = fmt::format("{{\n  \"steps\": {},\n  \"parameters\": {},\n", s.steps, s.parameters);
-  const std::pair<const char*, std::optional<double>> numbers[] = {
-      {"train_loss", s.train_loss},     {"val_loss", s.val_loss}, {"best_val_loss", s.best_val_loss},
-      {"test_loss", s.test_loss},       {"entropy", s.entropy},   {"excess", s.excess},
-      {"waited_s_per_update", s.waited_s_per_update},
-      {"tokens_per_s", s.tokens_per_s}, {"seconds", s.seconds}};
+  const std::pair<const char*, std::optional<double>> numbers[] = {{"train_loss", s.train_loss},
+                                                                   {"val_loss", s.val_loss},
+                                                                   {"best_val_loss", s.best_val_loss},
+                                                                   {"test_loss", s.test_loss},
+                                                                   {"entropy", s.entropy},
+                                                                   {"excess", s.excess},
+                                                                   {"waited_s_per_update", s.waited_s_per_update},
+                                                                   {"tokens_per_s", s.tokens_per_s},
+                                                                   {"seconds", s.seconds}};
   for (const auto& [key, value] : numbers) text += fmt::format("  \"{}\": {},\n", key, json_number(value));
   text += fmt::format("  \"peak_memory_bytes\": {}\n}}\n", s.peak_memory_bytes);
   write_file(folder_ / "summary.json", text);

@@ -8,9 +8,9 @@
 
 namespace heed::train {
 
-// Loads the config, joins the ranks that the environment tells of, and runs `command` on each. Returns the exit code: an
-// error that all ranks know of is printed once; one that a rank meets alone is printed with its number and the update, and
-// ends all of them. In a world of one exceptions come through.
+// Loads the config, joins the ranks that the environment tells of, and runs `command` on each. Returns the exit code:
+// an error that all ranks know of is printed once; one that a rank meets alone is printed with its number and the
+// update, and ends all of them. In a world of one exceptions come through.
 int run_on_ranks(const std::function<Config()>& load, const std::function<void(const Config&, comm::Ranks&)>& command);
 
 }  // namespace heed::train

@@ -157,9 +157,10 @@ class Run {
     }
     const auto updates = static_cast<double>(updates_here_);
     waited_s_per_update_ = sum / ranks_.size() / updates;
-    reporter_.line(fmt::format("ranks         an update of {:.2f} ms waits {:.2f} ms for the others (the most on one rank: "
-                               "{:.2f} ms)",
-                               seconds_here_ / updates * 1e3, *waited_s_per_update_ * 1e3, most / updates * 1e3));
+    reporter_.line(
+        fmt::format("ranks         an update of {:.2f} ms waits {:.2f} ms for the others (the most on one rank: "
+                    "{:.2f} ms)",
+                    seconds_here_ / updates * 1e3, *waited_s_per_update_ * 1e3, most / updates * 1e3));
   }
 
   void save() {

@@ -30,9 +30,9 @@ struct RunState {
 // Collective; the root's is the checkpoint, that of other ranks has no tensors.
 CheckpointContent snapshot(const Trainer& trainer, const RunState& state);
 
-// Puts the trainer where the checkpoint was made, on each rank by itself. Throws ConfigError, one line, for keys that differ and may not (all
-// are named, with both values), CheckpointError for a value that is missing or does not fit, DataError for a tokenizer
-// other than the data's.
+// Puts the trainer where the checkpoint was made, on each rank by itself. Throws ConfigError, one line, for keys that
+// differ and may not (all are named, with both values), CheckpointError for a value that is missing or does not fit,
+// DataError for a tokenizer other than the data's.
 RunState restore(Trainer& trainer, const CheckpointContent& content);
 
 // A model by itself, for generation and evaluation.

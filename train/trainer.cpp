@@ -305,7 +305,8 @@ void Trainer::report_divergence(double loss, double grad_norm) {
   std::string found;
   forget_recording();
   try {
-    // The update is a pure function of its number, so running it again meets the same NaN, on the rank that has its row.
+    // The update is a pure function of its number, so running it again meets the same NaN, on the rank that has its
+    // row.
     const AnomalyGuard anomaly(true);
     accumulate_gradients(draw_batches(step_), [](const std::function<void()>& run) { run(); });
   } catch (const DivergedError& error) {
@@ -337,8 +338,7 @@ Evaluation Trainer::evaluate(data::Split split, int64_t max_batches) const {
 }
 
 Evaluation Trainer::evaluate_once(data::Split split, int64_t max_batches) const {
-  return train::evaluate(*model_, *source_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches,
-                         ranks_);
+  return train::evaluate(*model_, *source_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches, ranks_);
 }
 
 }  // namespace heed::train

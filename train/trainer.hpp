@@ -1,8 +1,8 @@
 // Training by a config: one update at a time, or a whole run.
 //
 // An update draws the rows of the global batch, runs forward and backward for each micro-batch, and moves the
-// parameters once. The loss is the mean over all targets of the update, so micro-batches change rounding only; and so do
-// ranks, each of which takes its rows of the batch: everything random depends on the row in the global batch.
+// parameters once. The loss is the mean over all targets of the update, so micro-batches change rounding only; and so
+// do ranks, each of which takes its rows of the batch: everything random depends on the row in the global batch.
 #pragma once
 
 #include <functional>
@@ -37,8 +37,9 @@ class Trainer {
   // where one of them fails, or where configs, data, weights or programs differ.
   Trainer(const Config& config, comm::Ranks& ranks, const MakeCommunicator& make = comm::make_communicator);
 
-  // One update. stop: this rank wishes to end after it. A loss or gradient norm that is not finite changes no parameter: the update is run again in anomaly
-  // mode, and DivergedError names the step and the operation that made the first NaN or Inf.
+  // One update. stop: this rank wishes to end after it. A loss or gradient norm that is not finite changes no
+  // parameter: the update is run again in anomaly mode, and DivergedError names the step and the operation that made
+  // the first NaN or Inf.
   Update update(bool stop = false);
   // max_batches = 0: the whole split.
   Evaluation evaluate(data::Split split, int64_t max_batches) const;

@@ -25,8 +25,9 @@ struct Status {
 // Looks for devices when it is called for the first time. Throws nothing.
 const Status& status();
 
-// To be called before all else of this file by one of several processes on a node: it uses the device of this number, or
-// the only one that it sees. Where the node has fewer devices, status() says so. Throws GraphError where it is too late.
+// To be called before all else of this file by one of several processes on a node: it uses the device of this number,
+// or the only one that it sees. Where the node has fewer devices, status() says so. Throws GraphError where it is too
+// late.
 void use_device(int local_rank);
 int device_index();
 // Names the device among all of all nodes, as nvidia-smi does: "GPU-…".

@@ -42,8 +42,9 @@ Status find_devices() {
                              .memory_bytes = static_cast<int64_t>(properties.totalGlobalMem)});
   }
   if (index_among(found.devices.size()) >= static_cast<int>(found.devices.size()) && !found.devices.empty()) {
-    found.problem = fmt::format("this is process {} of its node (from 0 on), which has {} devices: start at most {} there",
-                                own_number, found.devices.size(), found.devices.size());
+    found.problem =
+        fmt::format("this is process {} of its node (from 0 on), which has {} devices: start at most {} there",
+                    own_number, found.devices.size(), found.devices.size());
     return found;
   }
   cudaSetDevice(index_among(found.devices.size()));
@@ -51,13 +52,13 @@ Status find_devices() {
   const cudaError_t code = found.devices.empty() ? cudaErrorNoDevice : find_code_for_device();
   if (code != cudaSuccess) {
     cudaGetLastError();
-    found.problem =
-        found.devices.empty()
-            ? "no CUDA device answers"
-            : fmt::format(
-                  "this heed has code for {} and cannot run on {} ({}, {}): build it with "
-                  "CMAKE_CUDA_ARCHITECTURES for that card",
-                  found.architectures, found.devices[index].name, found.devices[index].architecture, cudaGetErrorString(code));
+    found.problem = found.devices.empty()
+                        ? "no CUDA device answers"
+                        : fmt::format(
+                              "this heed has code for {} and cannot run on {} ({}, {}): build it with "
+                              "CMAKE_CUDA_ARCHITECTURES for that card",
+                              found.architectures, found.devices[index].name, found.devices[index].architecture,
+                              cudaGetErrorString(code));
   }
   return found;
 }
@@ -72,7 +73,8 @@ struct Runtime {
     check(cudaSetDevice(device_index()), "choose a device");
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "make a stream");
     check(cublasLtCreate(&blas), "start");
-    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_index()), "ask for multiprocessors");
+    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_index()),
+          "ask for multiprocessors");
   }
 };
 

@@ -1,5 +1,5 @@
-// Training on several CUDA devices by NCCL, beside one rank on the CPU. By mpirun with one device each, or as a world of
-// one, which calls NCCL all the same.
+// Training on several CUDA devices by NCCL, beside one rank on the CPU. By mpirun with one device each, or as a world
+// of one, which calls NCCL all the same.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -41,6 +41,8 @@ inline constexpr double kMicroBatchLoss = 1e-5;
 // Adam's first moves are near sign(g), so that rounding turns some around where a gradient is near 0.
 inline constexpr double kRanksNorm = 1e-4;
 inline constexpr double kRanksWeights = 2e-2;
+// How far the share of equal elements of two masks of 20,000 is from a half.
+inline constexpr double kHalfOfTheMask = 0.025;
 // Ten updates on CUDA beside the CPU, losses and norms of gradients relative: other orders of summation, in bf16 other
 // roundings of what is stored.
 inline constexpr double kCudaLossF32 = 1e-5;

@@ -31,7 +31,8 @@ inline auto values(const train::TrainConfig& config) {
   const auto& [steps, stop_after, batch, micro_batch, seed, device, cuda_graph, tf32, precision, recompute, anomaly,
                shard, timeout, ranks, eval_interval, eval_batches, log_interval, save_interval, keep, run_dir] = config;
   return std::tuple(steps, stop_after, batch, micro_batch, seed, device, cuda_graph, tf32, precision, recompute,
-                    anomaly, shard, timeout, ranks, eval_interval, eval_batches, log_interval, save_interval, keep, run_dir);
+                    anomaly, shard, timeout, ranks, eval_interval, eval_batches, log_interval, save_interval, keep,
+                    run_dir);
 }
 
 }  // namespace heed::test

@@ -1,5 +1,5 @@
-// Agreement between ranks: an error that any of them meets ends all of them, with one line; and what must be the same on
-// all ranks is.
+// Agreement between ranks: an error that any of them meets ends all of them, with one line; and what must be the same
+// on all ranks is.
 #pragma once
 
 #include <functional>
@@ -18,8 +18,8 @@ struct SharedError : std::runtime_error {
 // The exit code that an exception stands for (autograd/core/check.hpp).
 int exit_code(const std::exception& error);
 
-// Runs f, which must not be collective, on each rank, and throws SharedError on all where it threw on any. In a world of
-// one f's own exception comes through.
+// Runs f, which must not be collective, on each rank, and throws SharedError on all where it threw on any. In a world
+// of one f's own exception comes through.
 void agree(Ranks& ranks, const std::function<void()>& f);
 
 // Throws SharedError on all ranks unless `mine` is the same text on all. The lines that differ are shown:

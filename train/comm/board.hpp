@@ -1,5 +1,5 @@
-// What the ranks of one job on one node tell each other without any communication: a page of shared memory in which each
-// writes how far it has come. It can be read while a peer is stopped, dead, or has not yet come to MPI_Init.
+// What the ranks of one job on one node tell each other without any communication: a page of shared memory in which
+// each writes how far it has come. It can be read while a peer is stopped, dead, or has not yet come to MPI_Init.
 #pragma once
 
 #include <atomic>

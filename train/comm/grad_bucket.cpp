@@ -36,8 +36,7 @@ GradBuckets::GradBuckets(Communicator& communicator, nn::ParameterStore& store, 
 void GradBuckets::cut_into_buckets() {
   int64_t total = 0;
   for (const nn::ParameterGroup& group : store_.groups()) total += group.gradients.numel();
-  const int64_t length =
-      round_up(std::clamp(total / kBuckets, kLeast, kMost), span_multiple(communicator_.size()));
+  const int64_t length = round_up(std::clamp(total / kBuckets, kLeast, kMost), span_multiple(communicator_.size()));
   for (size_t g = 0; g < store_.groups().size(); ++g) {
     const int64_t end = store_.groups()[g].gradients.numel();
     for (int64_t begin = 0; begin < end; begin += length) {

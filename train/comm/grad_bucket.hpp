@@ -1,12 +1,12 @@
 // The gradients of a model on their way through the ranks, and what each rank updates.
 //
-// The flat gradient buffers are cut into buckets, which are summed over the ranks one by one: while the last backward of
-// an update still runs, each as soon as the gradients of all its parameters are final. How often backward adds to the
-// gradient of a parameter is learned in the first update, which sums all buckets at its end.
+// The flat gradient buffers are cut into buckets, which are summed over the ranks one by one: while the last backward
+// of an update still runs, each as soon as the gradients of all its parameters are final. How often backward adds to
+// the gradient of a parameter is learned in the first update, which sums all buckets at its end.
 //
-// Sharded (ZeRO-1: Rajbhandari, Rasley, Ruwase, He 2019, arXiv 1910.02054), each bucket is size() shards of equal length,
-// and rank r keeps moments, and in bf16 the f32 weights, of shard r only: it gets the sums of its shards' gradients,
-// updates its weights, and hands them to the others.
+// Sharded (ZeRO-1: Rajbhandari, Rasley, Ruwase, He 2019, arXiv 1910.02054), each bucket is size() shards of equal
+// length, and rank r keeps moments, and in bf16 the f32 weights, of shard r only: it gets the sums of its shards'
+// gradients, updates its weights, and hands them to the others.
 #pragma once
 
 #include <map>
@@ -75,9 +75,9 @@ class GradBuckets final : private GradientObserver {
   std::vector<Bucket> buckets_;
   std::vector<optim::ParameterSpan> spans_;
   std::vector<int> span_groups_;
-  std::map<const void*, size_t> entry_of_;         // by the gradient's memory
-  std::vector<std::vector<size_t>> buckets_of_;    // of an entry
-  std::vector<int64_t> uses_, uses_now_;           // of an entry in one backward: learned, and in this one
+  std::map<const void*, size_t> entry_of_;       // by the gradient's memory
+  std::vector<std::vector<size_t>> buckets_of_;  // of an entry
+  std::vector<int64_t> uses_, uses_now_;         // of an entry in one backward: learned, and in this one
   bool learned_ = false;
   size_t left_early_ = 0;
 };

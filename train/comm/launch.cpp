@@ -82,7 +82,8 @@ Launch find_launch(const Environment& variable) {
   for (const Names& names : kNames) {
     if (variable(names.size) == nullptr) continue;
     // RANK without WORLD_SIZE, or the other way round, is somebody else's.
-    if (!names.launcher[0] || (std::strcmp(names.launcher, "torchrun") == 0 && variable(names.rank) == nullptr)) continue;
+    if (!names.launcher[0] || (std::strcmp(names.launcher, "torchrun") == 0 && variable(names.rank) == nullptr))
+      continue;
     const Launch launch = read(variable, names);
     if (by == nullptr) {
       found = launch;

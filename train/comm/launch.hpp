@@ -13,11 +13,11 @@ namespace heed::comm {
 struct Launch {
   std::string launcher;  // "mpirun", "srun", "torchrun"; empty: none, or a world of one
   int rank = 0, size = 1;
-  int local_rank = 0;      // among the ranks of this node
-  bool by_mpi = false;     // ranks find each other by MPI, else by TCP
-  std::string address;    // by TCP: where rank 0 listens
-  int port = 0;            // by TCP
-  std::string job;         // names the job on its node
+  int local_rank = 0;   // among the ranks of this node
+  bool by_mpi = false;  // ranks find each other by MPI, else by TCP
+  std::string address;  // by TCP: where rank 0 listens
+  int port = 0;         // by TCP
+  std::string job;      // names the job on its node
 };
 
 // nullptr for a variable that is not set.

@@ -39,11 +39,11 @@ class MpiRanks final : public Ranks {
     int size = 0, rank = 0;
     check(MPI_Comm_size(MPI_COMM_WORLD, &size), "size of the world");
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "rank in the world");
-    require<CommunicationError>(
-        size == launch.size && rank == launch.rank,
-        "{} started {} ranks, of which this is {}, but MPI sees {}, of which this is {}: its MPI is not the one that heed "
-        "is built with ({}); use that one's mpirun, or srun --mpi=pmix",
-        launch.launcher, launch.size, launch.rank, size, rank, mpi_library());
+    require<CommunicationError>(size == launch.size && rank == launch.rank,
+                                "{} started {} ranks, of which this is {}, but MPI sees {}, of which this is {}: its "
+                                "MPI is not the one that heed "
+                                "is built with ({}); use that one's mpirun, or srun --mpi=pmix",
+                                launch.launcher, launch.size, launch.rank, size, rank, mpi_library());
     all_are_here();
   }
   // MPI's own end waits for all ranks; after an error nobody may come.
@@ -93,9 +93,10 @@ class MpiCommunicator final : public Communicator {
 
  private:
   void all_reduce(const TensorRef& values) override {
-    for_each_piece(values.data, values.shape.numel(), size_bytes(values.dtype), [&](void* data, int count, MPI_Request* request) {
-      return MPI_Iallreduce(MPI_IN_PLACE, data, count, type_of(values.dtype), MPI_SUM, world_, request);
-    });
+    for_each_piece(values.data, values.shape.numel(), size_bytes(values.dtype),
+                   [&](void* data, int count, MPI_Request* request) {
+                     return MPI_Iallreduce(MPI_IN_PLACE, data, count, type_of(values.dtype), MPI_SUM, world_, request);
+                   });
   }
   void broadcast(const TensorRef& values, int root) override {
     const int64_t bytes = values.shape.numel() * size_bytes(values.dtype);
@@ -143,8 +144,8 @@ class MpiCommunicator final : public Communicator {
   template <class Start>
   void for_each_piece(void* data, int64_t n, int64_t element_bytes, Start start) {
     for (int64_t begin = 0; begin < n; begin += kMostAtOnce) {
-      check(start(static_cast<char*>(data) + begin * element_bytes,
-                  static_cast<int>(std::min(kMostAtOnce, n - begin)), next_request()),
+      check(start(static_cast<char*>(data) + begin * element_bytes, static_cast<int>(std::min(kMostAtOnce, n - begin)),
+                  next_request()),
             "start");
     }
   }

@@ -38,10 +38,11 @@ struct Place {
 void require_apart(const std::vector<Place>& places) {
   for (size_t a = 0; a < places.size(); ++a) {
     for (size_t b = a + 1; b < places.size(); ++b) {
-      require<CommunicationError>(places[a].device != places[b].device,
-                                  "rank {} and rank {} are both on the device {} (number {} and {}): start as many ranks "
-                                  "as a node has devices, or give each its own by CUDA_VISIBLE_DEVICES",
-                                  a, b, places[a].device.data(), places[a].index, places[b].index);
+      require<CommunicationError>(
+          places[a].device != places[b].device,
+          "rank {} and rank {} are both on the device {} (number {} and {}): start as many ranks "
+          "as a node has devices, or give each its own by CUDA_VISIBLE_DEVICES",
+          a, b, places[a].device.data(), places[a].index, places[b].index);
     }
   }
 }

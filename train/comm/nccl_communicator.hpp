@@ -10,9 +10,9 @@ namespace heed::comm {
 // NCCL's version, empty: built without it.
 std::string nccl_version();
 
-// One device for each rank. Work goes to a stream of its own, behind what was queued on heed's stream before; a graph that
-// is recorded meanwhile records it too. Throws CommunicationError, also for two ranks on one device, and DeviceError.
-// Collective, also in a world of one.
+// One device for each rank. Work goes to a stream of its own, behind what was queued on heed's stream before; a graph
+// that is recorded meanwhile records it too. Throws CommunicationError, also for two ranks on one device, and
+// DeviceError. Collective, also in a world of one.
 std::unique_ptr<Communicator> make_nccl_communicator(Ranks& ranks);
 
 }  // namespace heed::comm

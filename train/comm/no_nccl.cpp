@@ -7,10 +7,10 @@ namespace heed::comm {
 std::string nccl_version() { return {}; }
 
 std::unique_ptr<Communicator> make_nccl_communicator(Ranks& ranks) {
-  throw CommunicationError(
-      fmt::format("{} ranks on CUDA devices need NCCL, and this heed is built without: install NCCL with its header, or "
-                  "set train.device = \"cpu\"",
-                  ranks.size()));
+  throw CommunicationError(fmt::format(
+      "{} ranks on CUDA devices need NCCL, and this heed is built without: install NCCL with its header, or "
+      "set train.device = \"cpu\"",
+      ranks.size()));
 }
 
 }  // namespace heed::comm

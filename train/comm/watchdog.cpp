@@ -76,8 +76,8 @@ std::string Watchdog::report(const char* what) const {
   }
   if (ranks.empty()) ranks = "no rank of this node is missing, so one of another node is";
   const std::string place = update_ == 0 ? std::string() : fmt::format(", update {}", update_);
-  return fmt::format("heed: rank {}{}: waited {:g} s (train.comm_timeout_s) for {}; missing: {}\n", board_.rank(), place,
-                     timeout_s_, what, ranks);
+  return fmt::format("heed: rank {}{}: waited {:g} s (train.comm_timeout_s) for {}; missing: {}\n", board_.rank(),
+                     place, timeout_s_, what, ranks);
 }
 
 void Watchdog::give_up(const char* what) {

@@ -29,8 +29,8 @@ std::string error_of(const Variables& variables) {
 
 const Variables kMpirun{
     {"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}};
-const Variables kTorchrun{{"RANK", "1"},          {"WORLD_SIZE", "8"},    {"LOCAL_RANK", "1"},
-                          {"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29500"}};
+const Variables kTorchrun{
+    {"RANK", "1"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29500"}};
 
 Variables with(Variables variables, const Variables& more) {
   for (const auto& [name, value] : more) variables[name] = value;
