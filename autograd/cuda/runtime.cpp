@@ -51,7 +51,7 @@ Status find_devices() {
 struct Runtime {
   cudaStream_t stream = nullptr;
   cublasLtHandle_t blas = nullptr;
-  int multiprocessors = 0;
+  int multiprocessors = 0, capability_major = 0;
 
   Runtime() {
     require<DeviceError>(status().problem.empty(), "{}; set train.device = \"cpu\"", status().problem);
@@ -59,6 +59,7 @@ struct Runtime {
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "make a stream");
     check(cublasLtCreate(&blas), "start");
     check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0), "ask for multiprocessors");
+    check(cudaDeviceGetAttribute(&capability_major, cudaDevAttrComputeCapabilityMajor, 0), "ask for its kind");
   }
 };
 
@@ -105,6 +106,7 @@ const Status& status() {
 cudaStream_t stream() { return runtime().stream; }
 cublasLtHandle_t blas() { return runtime().blas; }
 int multiprocessors() { return runtime().multiprocessors; }
+int capability_major() { return runtime().capability_major; }
 
 MemorySource& memory_source() {
   static DeviceMemory* const source = new DeviceMemory;

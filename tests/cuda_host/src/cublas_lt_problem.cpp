@@ -117,7 +117,13 @@ cublasStatus_t check_operands(const Problem& problem, const Operands& operands) 
   if ((problem.has_bias() || problem.has_bias_gradient()) && problem.desc.bias == nullptr) {
     return invalid("the bias is null");
   }
-  if (problem.has_aux() && problem.desc.aux == nullptr) return invalid("the memory for the input of GELU is null");
+  if (problem.has_aux()) {
+    if (problem.desc.aux == nullptr) return invalid("the memory for the input of GELU is null");
+    // Of the matrices it says 16 bytes; of this one it says nothing.
+    if (reinterpret_cast<uintptr_t>(problem.desc.aux) % 16 != 0) {
+      return invalid("the memory for the input of GELU is not aligned to 16 bytes");
+    }
+  }
   const auto workspace = reinterpret_cast<uintptr_t>(operands.workspace);
   if (operands.workspace_bytes != 0 && (workspace == 0 || workspace % 16 != 0)) {
     return invalid("the workspace is not aligned to 16 bytes");
