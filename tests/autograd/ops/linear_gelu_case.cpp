@@ -30,7 +30,8 @@ OpSample sample(const Shape& x, int64_t outputs, bool bias) {
                   .inputs = {normal("x", x), normal("weight", {outputs, x.columns()}, 0, spread)},
                   .run = [](const Tensors& in) { return linear_gelu(in[0], in[1], in.size() > 2 ? in[2] : Tensor()); },
                   .reference = plain([](const auto& in) { return reference(in); }),
-                  .backward_reads_result = true};  // the u that is kept, and du
+                  .backward_reads_result = true,  // the u that is kept, and du
+                  .rounds_between_products = true};
   if (bias) result.inputs.push_back(vector_parameter(normal("bias", {outputs}, 0, 0.3)));
   const auto hidden = static_cast<double>(x.rows() * outputs), weights = static_cast<double>(x.columns() * outputs);
   result.flops = 2.0 * static_cast<double>(x.numel() * outputs) + 30 * hidden;
