@@ -1,9 +1,9 @@
 // One product that also takes gelu where cuda/gemm.hpp has one, else a product and then a pass over u.
 //
-// Memory: in one, x and weight are read, u and y written; in two, u is read once more by the pass. At 16384 x 768 -> 3072
-// in bf16 231 MB for the one, bound by its 77 GFLOP (98 us at 790 TFLOP/s): on paper it saves the pass, 47 us at the
-// speed of a copy. Any run gives the same bits: which way is gone depends on sizes, dtype, addresses and card alone.
-// Backward: the pass of gelu's backward, over u, then linear's. The bias's gradient stays the column sums of du:
+// Memory: in one, x and weight are read, u and y written; in two, u is read once more by the pass. At 16384 x 768 ->
+// 3072 in bf16 231 MB for the one, bound by its 77 GFLOP (98 us at 790 TFLOP/s): on paper it saves the pass, 47 us at
+// the speed of a copy. Any run gives the same bits: which way is gone depends on sizes, dtype, addresses and card
+// alone. Backward: the pass of gelu's backward, over u, then linear's. The bias's gradient stays the column sums of du:
 // cuBLASLt could make it inside the product for dweight (BGRADB), but says neither in which order it sums nor in what
 // precision, and cannot add to what is there.
 #include "autograd/ops/linear_gelu.hpp"

@@ -85,7 +85,8 @@ TEST_F(LinearGelu, OneProductIsAsGoodAsTwoSteps) {
         EXPECT_NEAR(results[1].front()[i], two, kBf16Epsilon * std::max(std::abs(two), 0.25)) << "y[" << i << "]";
       }
       for (size_t i = 1; i < results[0].size(); ++i) {
-        EXPECT_LE(distance(results[0][i], results[1][i]), kBf16Epsilon * largest(results[0][i])) << "gradient " << i - 1;
+        EXPECT_LE(distance(results[0][i], results[1][i]), kBf16Epsilon * largest(results[0][i]))
+            << "gradient " << i - 1;
       }
     }
   }

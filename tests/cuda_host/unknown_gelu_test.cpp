@@ -32,9 +32,9 @@ class UnknownGelu : public CudaTest {
   static bool is_one(int64_t rows) {
     const Tensor x = drawn({rows, 16}, 1), weight = drawn({24, 16}, 2);
     const Tensor u = drawn({rows, 24}, 3), y = drawn({rows, 24}, 4);
-    return cuda::gemm_gelu(
-        context(Device::cuda),
-        {.m = rows, .n = 24, .k = 16, .a = x, .b = weight, .c = u.ref(), .transpose_b = true}, y.ref());
+    return cuda::gemm_gelu(context(Device::cuda),
+                           {.m = rows, .n = 24, .k = 16, .a = x, .b = weight, .c = u.ref(), .transpose_b = true},
+                           y.ref());
   }
 };
 

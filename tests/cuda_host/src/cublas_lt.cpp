@@ -86,7 +86,8 @@ cublasStatus_t check_algorithm(const cublasLtMatmulAlgo_t& opaque, const Problem
   Algorithm algorithm;
   std::memcpy(&algorithm, opaque.data, sizeof(algorithm));
   if (algorithm.kind != kind_of(problem)) {
-    return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "the algorithm was chosen for other types, operations or another epilogue");
+    return refuse(CUBLAS_STATUS_NOT_SUPPORTED,
+                  "the algorithm was chosen for other types, operations or another epilogue");
   }
   const void* matrices[] = {operands.a, operands.b, operands.c, operands.d};
   for (int i = 0; i < 4; ++i) {
