@@ -1,4 +1,5 @@
-// The product, then gelu in a pass of its own.
+// The product, then gelu in a pass of its own. By blocks of 64 to 1024 rows, which gelu would find in a cache still, it
+// was no faster: a product in parts takes longer.
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/linear.hpp"
 #include "autograd/ops/linear_gelu.hpp"
