@@ -76,7 +76,7 @@ struct OpSample {
   Reference reference = {};
   bool check_gradients_by_differences = true;  // off where the input is too large for it
   bool backward_reads_result = false;          // so that in bf16 its rounding enters the gradients
-  bool rounds_between_products = false;        // in bf16 on CUDA, where one product takes what another one makes
+  bool rounds_between_products = false;        // in bf16 on CUDA, where a product's result is rounded and used
   bool needs_f64 = false;                      // so that it runs on the CPU only
   Device bench_on = Device::cpu;               // as a row of the benchmark: the device whose sizes it has
   // For bench: what the forward and the backward compute, and move in f32. Of the backward -1: twice the forward's.

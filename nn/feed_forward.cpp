@@ -20,8 +20,7 @@ FeedForward::FeedForward(ParameterStore& store, const std::string& name, const G
 
 Tensor FeedForward::operator()(const Tensor& x) const {
   const NameScope scope("feed_forward");
-  const Tensor hidden = up_(x);
-  return down_(activation_ == Activation::gelu ? gelu(hidden) : relu(hidden));
+  return down_(activation_ == Activation::gelu ? up_.with_gelu(x) : relu(up_(x)));
 }
 
 }  // namespace heed::nn

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autograd/ops/linear.hpp"
+#include "autograd/ops/linear_gelu.hpp"
 #include "nn/parameter_store.hpp"
 
 namespace heed::nn {
@@ -19,6 +20,8 @@ class Linear {
     if (shape.bias) bias_ = store.declare(name + ".bias", {shape.outputs}, {});
   }
   Tensor operator()(const Tensor& x) const { return linear(x, weight_.tensor(), bias_.tensor()); }
+  // gelu(y)
+  Tensor with_gelu(const Tensor& x) const { return linear_gelu(x, weight_.tensor(), bias_.tensor()); }
   // `count` outputs from `first` on, as a dense tensor. Their part of the weight gets no gradient: not for training.
   Tensor part(const Tensor& x, int64_t first, int64_t count) const {
     const int64_t inputs = weight_.tensor().shape()[1];

@@ -61,8 +61,8 @@ uint32_t alignment_of(const void* address) {
 struct Kind {
   int64_t m, n, k;
   DType in, out;
-  bool transpose_a, transpose_b, add, bias, tf32;
-  uint32_t align_a, align_b, align_c, align_bias;
+  bool transpose_a, transpose_b, add, bias, gelu, tf32;
+  uint32_t align_a, align_b, align_c, align_bias, align_y;
   auto operator<=>(const Kind&) const = default;
 };
 
@@ -74,13 +74,18 @@ Layout layout(DType dtype, int64_t rows, int64_t columns) {  // of a row-major m
   return made;
 }
 
+// Where cuBLASLt may want to know of them when it chooses: the bias, and with gelu its input.
+struct Epilogue {
+  const void* bias = nullptr;
+  void* gelu_input = nullptr;
+};
+
 struct Plan {
   Operation operation;
   Layout a, b, c;
-  cublasLtMatmulAlgo_t algorithm{};
+  std::optional<cublasLtMatmulAlgo_t> algorithm = {};  // none: the library knows no way
 
-  // bias: where one is, which cuBLASLt may want to know of when it chooses.
-  Plan(const Kind& kind, const void* bias)
+  Plan(const Kind& kind, const Epilogue& epilogue)
       : a(kind.transpose_a ? layout(kind.in, kind.k, kind.m) : layout(kind.in, kind.m, kind.k)),
         b(kind.transpose_b ? layout(kind.in, kind.n, kind.k) : layout(kind.in, kind.k, kind.n)),
         c(layout(kind.out, kind.m, kind.n)) {
@@ -88,12 +93,23 @@ struct Plan {
     check(cublasLtMatmulDescCreate(operation.out(), compute, CUDA_R_32F), "describe a product");
     set(operation, CUBLASLT_MATMUL_DESC_TRANSA, kind.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(operation, CUBLASLT_MATMUL_DESC_TRANSB, kind.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (kind.bias) {
+    if (kind.bias) set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(kind.out));
+    if (kind.gelu) {  // its input is of C's type unless the library is told otherwise
+      set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE,
+          kind.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX);
+      set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, kind.n);
+    } else if (kind.bias) {
       set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-      set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(kind.out));
-      set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     }
+    point_to(epilogue);
     choose_algorithm(kind);
+  }
+
+  void point_to(const Epilogue& epilogue) const {
+    if (epilogue.bias != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.bias);
+    if (epilogue.gelu_input != nullptr) {
+      set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, epilogue.gelu_input);
+    }
   }
 
  private:
@@ -103,37 +119,77 @@ struct Plan {
     set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kWorkspaceBytes));
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kind.align_b);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kind.align_a);
-    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kind.align_c);
-    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kind.align_c);
+    // Sums stay f32 until they are complete, also where k is shared out among blocks.
+    set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    const uint32_t align_out = kind.gelu ? kind.align_y : kind.align_c;
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, align_out);
+    set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, align_out);
     cublasLtMatmulHeuristicResult_t result{};
     int found = 0;
-    check(cublasLtMatmulAlgoGetHeuristic(blas(), operation.get(), b.get(), a.get(), c.get(), c.get(), preference.get(),
-                                         1, &result, &found),
-          "choose an algorithm");
-    require<DeviceError>(found == 1, "cuBLASLt knows no way to multiply ({}, {}) by ({}, {}) in {}", kind.m, kind.k,
-                         kind.k, kind.n, kind.in);
-    algorithm = result.algo;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(blas(), operation.get(), b.get(), a.get(), c.get(),
+                                                                 c.get(), preference.get(), 1, &result, &found);
+    // Some versions call a bias invalid where a matrix has one row or column.
+    const bool may_be_refused = kind.bias && std::min({kind.m, kind.n, kind.k}) == 1;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_INVALID_VALUE && may_be_refused)) return;
+    check(status, "choose an algorithm");
+    if (found == 1 && result.state == CUBLAS_STATUS_SUCCESS) algorithm = result.algo;
   }
 };
 
 // Plans are kept for good: a model has some ten kinds of products.
-const Plan& plan_for(const Kind& kind, const void* bias) {
+const Plan& plan_for(const Kind& kind, const Epilogue& epilogue) {
   static std::mutex mutex;
   static auto* const plans = new std::map<Kind, Plan>;
   const std::lock_guard lock(mutex);
   const auto found = plans->find(kind);
-  return found != plans->end() ? found->second : plans->try_emplace(kind, kind, bias).first->second;
+  return found != plans->end() ? found->second : plans->try_emplace(kind, kind, epilogue).first->second;
 }
 
-void check_matrices(const Gemm& p) {
+void check_matrices(const Gemm& p, const TensorRef& y = {}) {
   const bool types = (p.a.dtype == DType::f32 || p.a.dtype == DType::bf16) && p.b.dtype == p.a.dtype &&
                      (p.c.dtype == p.a.dtype || p.c.dtype == DType::f32);
   require<DTypeError>(types, "no product on cuda of {} and {} into {}: f32 and bf16 are", p.a.dtype, p.b.dtype,
                       p.c.dtype);
-  for (const ConstTensorRef& matrix : {p.a, p.b, ConstTensorRef(p.c), p.bias}) {
+  for (const ConstTensorRef& matrix : {p.a, p.b, ConstTensorRef(p.c), p.bias, ConstTensorRef(y)}) {
     require<DeviceError>(!matrix || matrix.device == Device::cuda,
                          "a tensor on {} is multiplied on cuda: copy it with to(Device::cuda)", name(matrix.device));
   }
+}
+
+// The product, and y = gelu(C) where there is a y. False: the library knows no way.
+bool multiply(Context& context, const Gemm& p, const TensorRef& y) {
+  std::optional<Scratch<Bf16>> rounded;
+  Epilogue epilogue{.bias = p.bias.data, .gelu_input = y ? p.c.data : nullptr};
+  if (p.bias && p.c.dtype == DType::bf16) epilogue.bias = rounded.emplace(context, p.n).data();
+  const Kind kind{.m = p.m,
+                  .n = p.n,
+                  .k = p.k,
+                  .in = p.a.dtype,
+                  .out = p.c.dtype,
+                  .transpose_a = p.transpose_a,
+                  .transpose_b = p.transpose_b,
+                  .add = p.add,
+                  .bias = static_cast<bool>(p.bias),
+                  .gelu = static_cast<bool>(y),
+                  .tf32 = tf32 && p.a.dtype == DType::f32,
+                  .align_a = alignment_of(p.a.data),
+                  .align_b = alignment_of(p.b.data),
+                  .align_c = alignment_of(p.c.data),
+                  .align_bias = alignment_of(epilogue.bias),
+                  .align_y = alignment_of(y.data)};
+  const Plan& plan = plan_for(kind, epilogue);
+  if (!plan.algorithm) return false;
+  if (rounded) round_to_bf16(context, rounded->data(), static_cast<const float*>(p.bias.data), p.n);
+  plan.point_to(epilogue);
+  const float one = 1, beta = p.add ? 1 : 0;
+  void* const out = y ? y.data : p.c.data;
+  const Scratch<char> workspace(context, kWorkspaceBytes);
+  check(cublasLtMatmul(blas(), plan.operation.get(), &one, p.b.data, plan.b.get(), p.a.data, plan.a.get(), &beta, out,
+                       plan.c.get(), out, plan.c.get(), &*plan.algorithm, workspace.data(),
+                       static_cast<size_t>(kWorkspaceBytes), stream()),
+        "multiply");
+  return true;
 }
 
 }  // namespace
@@ -148,35 +204,24 @@ void gemm(Context& context, const Gemm& p) {
     if (!p.add) fill(p.c.data, 0, p.m * p.n * size_bytes(p.c.dtype));
     return;
   }
-  std::optional<Scratch<Bf16>> rounded;
-  const void* bias = p.bias.data;
-  if (p.bias && p.c.dtype == DType::bf16) {
-    rounded.emplace(context, p.n);
-    round_to_bf16(context, rounded->data(), static_cast<const float*>(p.bias.data), p.n);
-    bias = rounded->data();
+  if (multiply(context, p, {})) return;
+  Gemm rest = p;
+  if (p.bias) {  // without the library's epilogue
+    put_bias(context, p);
+    rest.bias = {};
+    rest.add = true;
   }
-  const Kind kind{.m = p.m,
-                  .n = p.n,
-                  .k = p.k,
-                  .in = p.a.dtype,
-                  .out = p.c.dtype,
-                  .transpose_a = p.transpose_a,
-                  .transpose_b = p.transpose_b,
-                  .add = p.add,
-                  .bias = static_cast<bool>(p.bias),
-                  .tf32 = tf32 && p.a.dtype == DType::f32,
-                  .align_a = alignment_of(p.a.data),
-                  .align_b = alignment_of(p.b.data),
-                  .align_c = alignment_of(p.c.data),
-                  .align_bias = alignment_of(bias)};
-  const Plan& plan = plan_for(kind, bias);
-  if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-  const float one = 1, beta = p.add ? 1 : 0;
-  const Scratch<char> workspace(context, kWorkspaceBytes);
-  check(cublasLtMatmul(blas(), plan.operation.get(), &one, p.b.data, plan.b.get(), p.a.data, plan.a.get(), &beta,
-                       p.c.data, plan.c.get(), p.c.data, plan.c.get(), &plan.algorithm, workspace.data(),
-                       static_cast<size_t>(kWorkspaceBytes), stream()),
-        "multiply");
+  require<DeviceError>(p.bias && multiply(context, rest, {}), "cuBLASLt knows no way to multiply ({}, {}) by ({}, {}) in {}", p.m,
+                       p.k, p.k, p.n, p.a.dtype);
+}
+
+bool gemm_gelu(Context& context, const Gemm& p, const TensorRef& y) {
+  check_matrices(p, y);
+  const bool is_bf16 = p.a.dtype == DType::bf16 && p.c.dtype == DType::bf16 && y.dtype == DType::bf16;
+  if (!is_bf16 || p.add || p.m == 0 || p.n == 0 || p.k == 0) return false;
+  if (p.n % 8 != 0 || alignment_of(p.c.data) < 16) return false;
+  const int capability = capability_major();
+  return (capability == 9 || capability == 10) && multiply(context, p, y);
 }
 
 }  // namespace heed::cuda

@@ -66,7 +66,7 @@ Status find_devices() {
 struct Runtime {
   cudaStream_t stream = nullptr;
   cublasLtHandle_t blas = nullptr;
-  int multiprocessors = 0;
+  int multiprocessors = 0, capability_major = 0;
 
   Runtime() {
     require<DeviceError>(status().problem.empty(), "{}; set train.device = \"cpu\"", status().problem);
@@ -75,6 +75,8 @@ struct Runtime {
     check(cublasLtCreate(&blas), "start");
     check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device_index()),
           "ask for multiprocessors");
+    check(cudaDeviceGetAttribute(&capability_major, cudaDevAttrComputeCapabilityMajor, device_index()),
+          "ask for its kind");
   }
 };
 
@@ -137,6 +139,7 @@ std::string device_id() {
 cudaStream_t stream() { return runtime().stream; }
 cublasLtHandle_t blas() { return runtime().blas; }
 int multiprocessors() { return runtime().multiprocessors; }
+int capability_major() { return runtime().capability_major; }
 
 MemorySource& memory_source() {
   static DeviceMemory* const source = new DeviceMemory;

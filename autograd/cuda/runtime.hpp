@@ -15,5 +15,6 @@ namespace heed::cuda {
 cudaStream_t stream();
 cublasLtHandle_t blas();
 int multiprocessors();
+int capability_major();
 
 }  // namespace heed::cuda

@@ -4,27 +4,24 @@
 #include "autograd/tape.hpp"
 
 namespace heed {
-namespace {
 
-void check(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  require<DTypeError>(is_floating(x.dtype()), "linear: x is {}, it must be f32, bf16 or f64", x.dtype());
-  require<ShapeError>(x.rank() >= 1, "linear: x is a scalar, it needs a last dimension");
+void check_linear(const char* operation, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  require<DTypeError>(is_floating(x.dtype()), "{}: x is {}, it must be f32, bf16 or f64", operation, x.dtype());
+  require<ShapeError>(x.rank() >= 1, "{}: x is a scalar, it needs a last dimension", operation);
   require<ShapeError>(weight.rank() == 2 && weight.shape()[1] == x.shape().columns(),
-                      "linear: weight has shape {}, for x {} it must be (N, {})", weight.shape(), x.shape(),
+                      "{}: weight has shape {}, for x {} it must be (N, {})", operation, weight.shape(), x.shape(),
                       x.shape().columns());
-  require<DTypeError>(weight.dtype() == x.dtype(), "linear: weight is {} but x is {}", weight.dtype(), x.dtype());
+  require<DTypeError>(weight.dtype() == x.dtype(), "{}: weight is {} but x is {}", operation, weight.dtype(),
+                      x.dtype());
   if (!bias) return;
-  require<ShapeError>(bias.shape() == Shape{weight.shape()[0]},
-                      "linear: bias has shape {}, for weight {} it must be ({})", bias.shape(), weight.shape(),
-                      weight.shape()[0]);
-  require<DTypeError>(bias.dtype() == compute_dtype(x.dtype()), "linear: bias is {}, for x of {} it must be {}",
+  require<ShapeError>(bias.shape() == Shape{weight.shape()[0]}, "{}: bias has shape {}, for weight {} it must be ({})",
+                      operation, bias.shape(), weight.shape(), weight.shape()[0]);
+  require<DTypeError>(bias.dtype() == compute_dtype(x.dtype()), "{}: bias is {}, for x of {} it must be {}", operation,
                       bias.dtype(), x.dtype(), compute_dtype(x.dtype()));
 }
 
-}  // namespace
-
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  check(x, weight, bias);
+  check_linear("linear", x, weight, bias);
   Output y(x.shape().with_last(weight.shape()[0]), x.dtype(), x.device());
   HEED_DISPATCH(x.device(), linear_forward, {.y = y.ref(), .x = x, .weight = weight, .bias = bias});
   return record("linear", std::move(y), {x, weight, bias}, [x, weight](const Tensor& dy, Gradients& gradients) {

@@ -10,6 +10,8 @@
 namespace heed {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+// Throws what an operation with these inputs throws, under its name.
+void check_linear(const char* operation, const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 struct LinearForward {
   TensorRef y = {};

@@ -149,6 +149,8 @@ class Product {
   }
   // All values in these tests are sums of few small fractions, so f32 holds them exactly; only bf16 and GELU round.
   double bound(double value) const { return (what.out == CUDA_R_16BF ? 1.0 / 256 : 1e-6) * (1 + std::fabs(value)); }
+  // gelu(x) = x / 2 (1 + tanh …), with a tanh that is rounded to 11 bits.
+  double gelu_bound(double x, double gelu) const { return bound(gelu) + std::fabs(x) / 2 / 4096; }
 
   Case what;
   Matrix a, b, c, d, aux, bias;

@@ -23,6 +23,18 @@ TEST_F(CublasLt, RefusesWhatTheLibraryRefuses) {
   EXPECT_EQ(product.run(), CUBLAS_STATUS_INVALID_VALUE) << "fewer than rows";
   EXPECT_EQ(product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, int32_t{16}), CUBLAS_STATUS_INVALID_VALUE) << "4 bytes";
   EXPECT_EQ(product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, int64_t{16}), kOk);
+  EXPECT_EQ(product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, int32_t{CUDA_R_32F}), kOk);
+  EXPECT_EQ(product.run(), CUBLAS_STATUS_NOT_SUPPORTED) << "GELU's input in f32 and D in bf16";
+  EXPECT_EQ(product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, int32_t{CUDA_R_16BF}), kOk);
+  EXPECT_EQ(product.run(), kOk);
+  const auto aux_at = [&](void* memory) { return product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, memory); };
+  EXPECT_EQ(aux_at(nullptr), kOk);
+  EXPECT_EQ(product.run(), CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(aux_at(static_cast<char*>(product.aux.data()) + 8), kOk);
+  EXPECT_EQ(product.run(), CUBLAS_STATUS_INVALID_VALUE) << "8 bytes";
+  EXPECT_EQ(aux_at(static_cast<char*>(product.aux.data()) + 16), kOk);
+  EXPECT_EQ(product.run(), kOk);
+  EXPECT_EQ(aux_at(product.aux.data()), kOk);
   EXPECT_EQ(product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<void*>(nullptr)), kOk);
   EXPECT_EQ(product.run(), CUBLAS_STATUS_INVALID_VALUE);
   EXPECT_EQ(product.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias.data()), kOk);
@@ -104,6 +116,24 @@ TEST_F(CublasLtMemory, DOverlapsNothingThatIsRead) {
                            square.c.data(), square.c.layout.get(), nullptr, nullptr, 0, nullptr),
             kOk);
   EXPECT_TRUE(nothing_reported()) << "C in place, and A twice";
+}
+
+TEST_F(CublasLtMemory, TheInputOfGeluIsKeptApart) {
+  Product product({CUDA_R_32F, CUDA_R_32F, false, false, 1, 1, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, 1, 16, 16, 16});
+  const auto with_aux = [&](const Matrix& matrix) {
+    EXPECT_EQ(product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, matrix.data()), kOk);
+    product.run();
+    return only_report();
+  };
+  EXPECT_EQ(with_aux(product.aux), "0 reports");
+  const std::string text = "race: cublasLtMatmul: the input of GELU is written where ";
+  EXPECT_EQ(with_aux(product.a).find(text + "A lies"), 0u);
+  EXPECT_EQ(with_aux(product.b).find(text + "B lies"), 0u);
+  EXPECT_EQ(with_aux(product.c).find(text + "C lies"), 0u);
+  EXPECT_EQ(with_aux(product.d).find(text + "D lies"), 0u);
+  EXPECT_EQ(with_aux(product.bias).find("bounds: cublasLtMatmul: the input of GELU of 1024 bytes leaves"), 0u);
+  product.what.beta = 0;
+  EXPECT_EQ(with_aux(product.c), "0 reports") << "not read";
 }
 
 TEST_F(CublasLtMemory, ReadsOnlyWhatWasWritten) {
@@ -198,6 +228,36 @@ TEST_F(CublasLtAlgorithm, IsOfOneKindOfProduct) {
   EXPECT_EQ(other.run(&result.algo), CUBLAS_STATUS_NOT_SUPPORTED);
   EXPECT_EQ(product.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_GELU), kOk);
   EXPECT_EQ(product.run(&result.algo), CUBLAS_STATUS_NOT_SUPPORTED);
+}
+
+TEST_F(CublasLtAlgorithm, CountsOnHowTheInputOfGeluLies) {
+  Product product({CUDA_R_16BF, CUDA_R_16BF, false, false, 1, 0, CUBLASLT_EPILOGUE_GELU_AUX});
+  const auto result = ask(product, 0, 2);
+  EXPECT_EQ(product.run(&result.algo), kOk);
+  EXPECT_EQ(product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, static_cast<char*>(product.aux.data()) + 16), kOk);
+  EXPECT_EQ(product.run(&result.algo), CUBLAS_STATUS_NOT_SUPPORTED) << "at 16 bytes, not 256";
+  EXPECT_EQ(product.run(), kOk) << "without an algorithm the library looks for itself";
+  EXPECT_EQ(product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.aux.data()), kOk);
+  EXPECT_EQ(product.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<int64_t>(product.aux_ld() + 8)), kOk);
+  EXPECT_EQ(product.run(&result.algo), CUBLAS_STATUS_NOT_SUPPORTED) << "another leading dimension";
+}
+
+TEST_F(CublasLtAlgorithm, MayNotBeKnownForGelu) {
+  without_gelu_algorithms = true;
+  for (const auto epilogue : {CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_BIAS}) {
+    Product product({CUDA_R_16BF, CUDA_R_16BF, false, false, 1, 0, epilogue});
+    cublasLtMatmulPreference_t preference = nullptr;
+    ASSERT_EQ(cublasLtMatmulPreferenceCreate(&preference), kOk);
+    const Owned<cublasLtMatmulPreference_t> owned(preference);
+    cublasLtMatmulHeuristicResult_t result{};
+    int returned = 7;
+    const bool has_gelu = epilogue == CUBLASLT_EPILOGUE_GELU_AUX;
+    EXPECT_EQ(cublasLtMatmulAlgoGetHeuristic(product.handle.get(), product.desc.get(), product.a.layout.get(),
+                                             product.b.layout.get(), product.c.layout.get(), product.d.layout.get(),
+                                             preference, 1, &result, &returned),
+              has_gelu ? CUBLAS_STATUS_NOT_SUPPORTED : kOk);
+    EXPECT_EQ(returned, has_gelu ? 0 : 1);
+  }
 }
 
 }  // namespace

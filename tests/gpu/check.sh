@@ -200,7 +200,7 @@ bench baby-gpt-bf16 40 "$heed" bench --config "$baby" train.device=cuda train.pr
 bench gpt2-124m-bf16 60 "$heed" bench --config "$gpt2" "${gpt2_settings[@]}" train.device=cuda train.precision=bf16
 bench operations-bf16 80 "$heed" bench --device cuda --dtype bf16
 bench baby-gpt-f32 40 "$heed" bench --config "$baby" train.device=cuda
-bench operations-f32 60 "$heed" bench --device cuda attention cross_entropy layer_norm linear
+bench operations-f32 60 "$heed" bench --device cuda attention cross_entropy layer_norm linear linear_gelu
 bench torch-attention 60 torch_beside attention
 bench torch-gpt2-124m 70 torch_beside update "$gpt2" "${gpt2_settings[@]}" --dtype bf16
 bench torch-baby-gpt 40 torch_beside update "$baby" --dtype bf16

@@ -150,7 +150,7 @@ TEST(Trainer, StopsAtNanAndNamesTheOperation) {
   } catch (const DivergedError& error) {
     const std::string text = error.what();
     EXPECT_NE(text.find("update 2"), std::string::npos) << text;
-    EXPECT_NE(text.find("'linear' in blocks.1.feed_forward"), std::string::npos) << text;
+    EXPECT_NE(text.find("'linear_gelu' in blocks.1.feed_forward"), std::string::npos) << text;
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
   }
   EXPECT_EQ(trainer.step(), 1);

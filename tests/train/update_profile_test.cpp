@@ -36,6 +36,10 @@ TEST(UpdateProfile, CountsWhatAnUpdateDoes) {
   EXPECT_EQ(find(rows, "layer_norm", true).calls, 2 * layers + 1);
   EXPECT_EQ(find(rows, "layer_norm", false).shapes, "(12, 8, 16) (16) (16)");
   EXPECT_EQ(find(rows, "optimizer", false).bytes, 100);
+  // What it takes, and of the hidden layer u and y; backward dy, u, du written and read.
+  const int64_t taken = tokens * width + 4 * width * width + 4 * width, hidden = tokens * 4 * width;
+  EXPECT_EQ(find(rows, "linear_gelu", false).bytes, static_cast<double>(layers * 4 * (taken + 2 * hidden)));
+  EXPECT_EQ(find(rows, "linear_gelu", true).bytes, static_cast<double>(layers * 4 * (2 * taken + 4 * hidden)));
   for (const char* other : {"batch", "zero gradients", "gradient norm"}) EXPECT_EQ(find(rows, other, false).calls, 1);
 }
 

@@ -1,5 +1,7 @@
 #include "tests/cuda_host/src/cublas_lt.hpp"
 
+#include <hostcuda.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -58,7 +60,7 @@ cublasStatus_t require_objects(std::initializer_list<const void*> all) {
 struct Algorithm {
   uint32_t kind;  // types, operations, epilogue
   uint32_t alignments[4];
-  uint32_t bias_alignment;
+  uint32_t bias_alignment, aux_alignment;
   uint64_t workspace_bytes;
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
@@ -66,8 +68,9 @@ static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 uint32_t kind_of(const Problem& problem) {
   const auto& desc = problem.desc;
   uint32_t kind = static_cast<uint32_t>(desc.epilogue);
+  const int aux = problem.has_aux() ? static_cast<int>(desc.aux_leading_dimension) : 0;
   for (const int part : {int{desc.compute_type}, int{desc.operation_a}, int{desc.operation_b}, int{problem.a.type},
-                         int{problem.c.type}, int{problem.d.type}}) {
+                         int{problem.c.type}, int{problem.d.type}, aux}) {
     kind = kind * 131 + static_cast<uint32_t>(part);
   }
   return kind;
@@ -83,7 +86,8 @@ cublasStatus_t check_algorithm(const cublasLtMatmulAlgo_t& opaque, const Problem
   Algorithm algorithm;
   std::memcpy(&algorithm, opaque.data, sizeof(algorithm));
   if (algorithm.kind != kind_of(problem)) {
-    return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "the algorithm was chosen for other types, operations or epilogue");
+    return refuse(CUBLAS_STATUS_NOT_SUPPORTED,
+                  "the algorithm was chosen for other types, operations or another epilogue");
   }
   const void* matrices[] = {operands.a, operands.b, operands.c, operands.d};
   for (int i = 0; i < 4; ++i) {
@@ -96,6 +100,10 @@ cublasStatus_t check_algorithm(const cublasLtMatmulAlgo_t& opaque, const Problem
   if (alignment_of(problem.desc.bias) < algorithm.bias_alignment) {
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "the bias is aligned to fewer bytes than when the algorithm was chosen");
   }
+  if (alignment_of(problem.desc.aux) < algorithm.aux_alignment) {
+    return refuse(CUBLAS_STATUS_NOT_SUPPORTED,
+                  "the memory for the input of GELU is aligned to fewer bytes than when the algorithm was chosen");
+  }
   if (workspace_bytes < algorithm.workspace_bytes) {
     return refuse(CUBLAS_STATUS_INVALID_VALUE, format("a workspace of %zu bytes, the algorithm needs %zu",
                                                       workspace_bytes, size_t{algorithm.workspace_bytes}));
@@ -104,6 +112,8 @@ cublasStatus_t check_algorithm(const cublasLtMatmulAlgo_t& opaque, const Problem
 }
 
 }  // namespace
+
+bool without_gelu_algorithms = false;
 
 bool is_live_object(const void* object) { return objects().count(object) != 0; }
 
@@ -217,6 +227,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   switch (attribute) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
       return set(preference->workspace_bytes, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      return set(preference->reduction_schemes, value, bytes);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
       return set(preference->alignments[0], value, bytes);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
@@ -241,10 +253,20 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   *returned = 0;
   const Problem problem{*desc, *a, *b, *c, *d};
   if (status = check_problem(problem); status != CUBLAS_STATUS_SUCCESS) return status;
+  if (without_gelu_algorithms && problem.has_gelu()) {
+    return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm with GELU, as was asked for");
+  }
+  // Parts of a sum in bf16, added in bf16, would be no sum in f32.
+  const bool rounds_parts = (preference->reduction_schemes &
+                             (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)) != 0;
+  if (rounds_parts && problem.d.type == CUDA_R_16BF) {
+    return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "the preference allows sums of parts that were rounded to bf16");
+  }
   // One algorithm, which uses some of the workspace if it may.
   Algorithm algorithm{kind_of(problem),
                       {},
                       problem.has_bias() ? alignment_of(desc->bias) : 1,
+                      problem.has_aux() ? alignment_of(desc->aux) : 1,
                       std::min<uint64_t>(preference->workspace_bytes, kWorkspaceBytes)};
   std::copy_n(preference->alignments, 4, algorithm.alignments);
   results[0] = {};

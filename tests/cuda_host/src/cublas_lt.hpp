@@ -29,6 +29,7 @@ struct cublasLtMatrixLayoutOpaque_t {
 
 struct cublasLtMatmulPreferenceOpaque_t {
   uint64_t workspace_bytes = 0;
+  uint32_t reduction_schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
   uint32_t alignments[4] = {256, 256, 256, 256};  // of A, B, C and D
 };
 

@@ -85,6 +85,10 @@ cublasStatus_t check_epilogue(const Problem& problem) {
   if ((problem.has_bias() || problem.has_bias_gradient()) && desc.bias_type != -1 && desc.bias_type != problem.d.type) {
     return unsupported("a bias and its gradient have the type of D");
   }
+  // PyTorch keeps such products from the library, which it has seen refuse them (aten/src/ATen/native/cuda/Blas.cpp).
+  if (problem.has_bias() && std::min({problem.m(), problem.n(), problem.k()}) == 1) {
+    return invalid("a bias where a matrix has one row or one column");
+  }
   if (!problem.has_aux() && !problem.has_bias_gradient()) return CUBLAS_STATUS_SUCCESS;
   if (problem.d.batches > 1) return unsupported("this epilogue with batches");
   if (!problem.has_aux()) return CUBLAS_STATUS_SUCCESS;
@@ -117,7 +121,13 @@ cublasStatus_t check_operands(const Problem& problem, const Operands& operands) 
   if ((problem.has_bias() || problem.has_bias_gradient()) && problem.desc.bias == nullptr) {
     return invalid("the bias is null");
   }
-  if (problem.has_aux() && problem.desc.aux == nullptr) return invalid("the memory for the input of GELU is null");
+  if (problem.has_aux()) {
+    if (problem.desc.aux == nullptr) return invalid("the memory for the input of GELU is null");
+    // Of the matrices it says 16 bytes; of this one it says nothing.
+    if (reinterpret_cast<uintptr_t>(problem.desc.aux) % 16 != 0) {
+      return invalid("the memory for the input of GELU is not aligned to 16 bytes");
+    }
+  }
   const auto workspace = reinterpret_cast<uintptr_t>(operands.workspace);
   if (operands.workspace_bytes != 0 && (workspace == 0 || workspace % 16 != 0)) {
     return invalid("the workspace is not aligned to 16 bytes");

@@ -1,0 +1,34 @@
+// A bias in each row of a matrix. One thread an element, neighbours in a row: C is written once, and read before where it
+// is added to. For products of one row or column, so its time is that of a launch.
+#include <algorithm>
+
+#include "autograd/cuda/element.cuh"
+#include "autograd/cuda/gemm.hpp"
+#include "autograd/cuda/launch.cuh"
+
+namespace heed::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <class T>
+__global__ void put_bias_kernel(T* c, const float* bias, int64_t rows, int64_t columns, bool add) {
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows * columns;
+       i += int64_t{gridDim.x} * blockDim.x) {
+    const float before = add ? static_cast<float>(c[i]) : 0.0f;
+    c[i] = static_cast<T>(before + bias[i % columns]);
+  }
+}
+
+}  // namespace
+
+void put_bias(Context&, const Gemm& p) {
+  constexpr int64_t kMostBlocks = 65535;
+  const int64_t blocks = std::min(kMostBlocks, ceil_divide(p.m * p.n, kThreads));
+  visit_elements("bias", p.c.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    launch(put_bias_kernel<T>, {static_cast<unsigned>(blocks), kThreads}, elements<T>(p.c), elements<float>(p.bias), p.m, p.n, p.add);
+  });
+}
+
+}  // namespace heed::cuda
