@@ -79,6 +79,7 @@ UpdateBench measure(const Config& given, const BenchUpdateOptions& options) {
   bench.resident_bytes = peak_resident_bytes();
   bench.tokens = config.train.batch_size * m.seq_len;
   bench.parameters = trainer.model().parameters().parameters();
+  trainer.forget_recording();  // the profile runs operation by operation, and needs the memory
   bench.rows = profile_updates(trainer);
   const int64_t tokens = config.train.rows_per_micro_batch() * m.seq_len;
   bench.ceilings = {bench.device, copy_bandwidth(bench.device),

@@ -45,8 +45,12 @@ void DeviceUpdate::start(const optim::UpdateNumbers& numbers, const std::vector<
   stage(numbers, batches);
   // Observers and anomaly mode look at each operation, which a graph does not show.
   const bool by_graph = options_.use_graph && started_ > 0 && !detect_anomaly() && !has_work_observer();
-  if (by_graph && !graph_.recorded()) graph_.record([&] { run(); });
-  by_graph ? graph_.replay() : run();
+  if (by_graph && graph_ == nullptr) {
+    auto graph = std::make_unique<cuda::Graph>();
+    graph->record([&] { run(); });
+    graph_ = std::move(graph);
+  }
+  by_graph ? graph_->replay() : run();
   optimizer_.restore_steps(numbers.optimizer_step);
   ++started_;
 }
@@ -55,7 +59,18 @@ optim::UpdateNumbers DeviceUpdate::finish() {
   synchronize(Device::cuda);
   optim::UpdateNumbers numbers;
   std::memcpy(&numbers, pinned_->data(), kNumbersBytes);
+  // The optimizer has changed nothing then, and does not count it.
+  if (numbers.is_finite == 0) optimizer_.restore_steps(numbers.optimizer_step - 1);
   return numbers;
+}
+
+bool DeviceUpdate::forget_recording() {
+  if (graph_ == nullptr) return false;
+  synchronize(Device::cuda);
+  graph_.reset();
+  started_ = 0;
+  release_cached_memory(Device::cuda);
+  return true;
 }
 
 // Everything between the two copies reads its numbers from the device's memory.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "autograd/core/cuda_backend.hpp"
@@ -31,6 +32,9 @@ class DeviceUpdate {
   void start(const optim::UpdateNumbers& numbers, const std::vector<data::Batch>& batches);
   // Waits for it. Where the result is not finite, no parameter has changed.
   optim::UpdateNumbers finish();
+  // Gives the memory of the recording back, for work that finds too little; the next update but one records anew. False
+  // where there is none.
+  bool forget_recording();
 
  private:
   void stage(const optim::UpdateNumbers& numbers, const std::vector<data::Batch>& batches);
@@ -49,7 +53,7 @@ class DeviceUpdate {
   Shape batch_shape_;
   std::optional<cuda::PinnedBuffer> pinned_;
   Tensor numbers_, tokens_;  // on the device: UpdateNumbers; inputs and targets of each micro-batch, in turns
-  cuda::Graph graph_;
+  std::unique_ptr<cuda::Graph> graph_;
   int64_t started_ = 0;
 };
 

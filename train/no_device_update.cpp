@@ -10,5 +10,6 @@ DeviceUpdate::DeviceUpdate(const nn::Gpt& model, comm::GradBuckets& buckets, com
 }
 void DeviceUpdate::start(const optim::UpdateNumbers&, const std::vector<data::Batch>&) {}
 optim::UpdateNumbers DeviceUpdate::finish() { return {}; }
+bool DeviceUpdate::forget_recording() { return false; }
 
 }  // namespace heed::train

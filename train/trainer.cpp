@@ -259,6 +259,15 @@ Update Trainer::update_here(bool stop) {
           .must_stop = must_stop};
 }
 
+void Trainer::draw_next_batches() {
+  if (step_ + 1 >= config_.train.steps) return;
+  try {
+    next_batches_ = draw_batches(step_ + 1);
+  } catch (const DataError&) {
+    next_batches_.clear();  // the update that is under way counts; the next one draws again, and throws then
+  }
+}
+
 // The next batch is drawn while the device is at work, and then the result is waited for: what that leaves unused is
 // the time from the end of one update to the start of the next, some ten microseconds.
 Update Trainer::update_on_cuda(bool stop) {
@@ -272,7 +281,7 @@ Update Trainer::update_on_cuda(bool stop) {
                          .targets = count_targets(batches),
                          .must_stop = stop ? 1.0 : 0.0},
                         batches);
-  next_batches_ = draw_batches(step_ + 1);
+  draw_next_batches();
   optim::UpdateNumbers done;
   {
     const comm::Waiting waiting(ranks_, "the update of all ranks");
@@ -294,12 +303,15 @@ void Trainer::report_divergence(double loss, double grad_norm) {
   const std::string what = fmt::format("update {}: loss {}, gradient norm {}", step_ + 1, loss, grad_norm);
   const char* advice = "lower optim.learning_rate, raise optim.warmup_steps or set optim.clip_norm";
   std::string found;
+  forget_recording();
   try {
     // The update is a pure function of its number, so running it again meets the same NaN, on the rank that has its row.
     const AnomalyGuard anomaly(true);
     accumulate_gradients(draw_batches(step_), [](const std::function<void()>& run) { run(); });
   } catch (const DivergedError& error) {
     found = error.what();
+  } catch (const MemoryError& error) {
+    found = fmt::format("which operation made it is not known: {}", error.what());
   }
   const std::vector<char> finders = ranks_.gather(static_cast<char>(found.empty() ? 0 : 1));
   const bool somebody_found = std::count(finders.begin(), finders.end(), 1) > 0;
@@ -312,7 +324,19 @@ void Trainer::report_divergence(double loss, double grad_norm) {
   throw DivergedError(what);  // agree() has thrown
 }
 
+bool Trainer::forget_recording() const { return device_update_ != nullptr && device_update_->forget_recording(); }
+
 Evaluation Trainer::evaluate(data::Split split, int64_t max_batches) const {
+  try {
+    return evaluate_once(split, max_batches);
+  } catch (const MemoryError&) {
+    // What a recorded update holds may be what is missing.
+    if (!forget_recording()) throw;
+  }
+  return evaluate_once(split, max_batches);
+}
+
+Evaluation Trainer::evaluate_once(data::Split split, int64_t max_batches) const {
   return train::evaluate(*model_, *source_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches,
                          ranks_);
 }

@@ -43,7 +43,12 @@ class Capture {
     cudaGraph_t graph = nullptr;
     check(cudaStreamEndCapture(stream(), &graph), "end a recording");
     cudaGraphExec_t executable = nullptr;
-    const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
+    cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
+    if (error == cudaErrorMemoryAllocation) {  // the pool may hold what it does not use
+      cudaGetLastError();
+      release_cached_memory(Device::cuda);
+      error = cudaGraphInstantiate(&executable, graph, 0);
+    }
     cudaGraphDestroy(graph);
     check(error, "make a recording ready");
     return executable;

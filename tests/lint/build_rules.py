@@ -40,6 +40,8 @@ def flags_in_commands(commands):
 
 # Has targets only with HEED_CUDA=HOST or HOST_CHECK, each of which leaves out some of its sources.
 HOST_CUDA = "tests/cuda_host/"
+# Built only where there is MPI.
+NEEDS_MPI = re.compile(r"tests/support/mpi_main\.cpp")
 
 
 def every_source_is_built(tree, commands, root):
@@ -51,6 +53,7 @@ def every_source_is_built(tree, commands, root):
         for path in tree.cpp()
         if (path.endswith(".cpp") or path.startswith(HOST_CUDA) and path.endswith(".cu"))
         and os.path.realpath(os.path.join(root, path)) not in built
+        and not NEEDS_MPI.fullmatch(path)
     ]
 
 

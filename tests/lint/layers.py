@@ -36,7 +36,7 @@ LIBRARY_PLACES = [
         r".*\.cuh?|autograd/cuda/.*|train/comm/nccl_communicator\.cpp",
     ),
     (r"nccl\.h", r"train/comm/nccl_communicator\.cpp"),
-    (r"mpi\.h", r"train/comm/mpi_communicator\.cpp"),
+    (r"mpi\.h", r"train/comm/mpi_communicator\.cpp|tests/support/mpi_main\.cpp"),
     (r"hdf5.*|H5.*", r"data/hdf5_(call|file)\.cpp|train/hdf5_handle\.hpp"),
     (r"dnnl.*|oneapi/dnnl.*", r"autograd/cpu/(onednn_gemm|build_info)\.cpp"),
     (r"omp\.h", r"autograd/cpu/parallel\.cpp"),

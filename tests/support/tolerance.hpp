@@ -37,6 +37,10 @@ inline constexpr double kTorchF32 = 1e-5;
 // One update cut into micro-batches: gradients relative to their norm, losses over 20 updates relative.
 inline constexpr double kMicroBatchGradient = 1e-6;
 inline constexpr double kMicroBatchLoss = 1e-5;
+// The same batch on several ranks, after some updates: the norm of the gradients, and weights and moments, of which
+// Adam's first moves are near sign(g), so that rounding turns some around where a gradient is near 0.
+inline constexpr double kRanksNorm = 1e-4;
+inline constexpr double kRanksWeights = 2e-2;
 // Ten updates on CUDA beside the CPU, losses and norms of gradients relative: other orders of summation, in bf16 other
 // roundings of what is stored.
 inline constexpr double kCudaLossF32 = 1e-5;

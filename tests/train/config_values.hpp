@@ -29,9 +29,9 @@ inline auto values(const train::OptimConfig& config) {
 
 inline auto values(const train::TrainConfig& config) {
   const auto& [steps, stop_after, batch, micro_batch, seed, device, cuda_graph, tf32, precision, recompute, anomaly,
-               eval_interval, eval_batches, log_interval, save_interval, keep, run_dir] = config;
+               shard, timeout, ranks, eval_interval, eval_batches, log_interval, save_interval, keep, run_dir] = config;
   return std::tuple(steps, stop_after, batch, micro_batch, seed, device, cuda_graph, tf32, precision, recompute,
-                    anomaly, eval_interval, eval_batches, log_interval, save_interval, keep, run_dir);
+                    anomaly, shard, timeout, ranks, eval_interval, eval_batches, log_interval, save_interval, keep, run_dir);
 }
 
 }  // namespace heed::test

@@ -119,6 +119,7 @@ void GradBuckets::start(Bucket& bucket) {
 }
 
 void GradBuckets::start_rest() {
+  left_early_ = static_cast<size_t>(std::count_if(buckets_.begin(), buckets_.end(), [](auto& b) { return b.started; }));
   for (Bucket& bucket : buckets_) {
     if (!bucket.started) start(bucket);
   }

@@ -33,6 +33,8 @@ class GradBuckets final : private GradientObserver {
   const std::vector<optim::ParameterSpan>& spans() const { return spans_; }
   bool sharded() const { return sharded_; }
   size_t count() const { return buckets_.size(); }
+  // Of the last update: buckets that left while backward still ran.
+  size_t left_early() const { return left_early_; }
 
   // The last backward of an update, whose gradients may leave while it runs.
   void last_backward(const std::function<void()>& backward);
@@ -77,6 +79,7 @@ class GradBuckets final : private GradientObserver {
   std::vector<std::vector<size_t>> buckets_of_;    // of an entry
   std::vector<int64_t> uses_, uses_now_;           // of an entry in one backward: learned, and in this one
   bool learned_ = false;
+  size_t left_early_ = 0;
 };
 
 }  // namespace heed::comm

@@ -1,7 +1,5 @@
 #include "train/comm/mpi_communicator.hpp"
 
-#define OMPI_SKIP_MPICXX 1
-#define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 
 #include <algorithm>
@@ -30,10 +28,12 @@ class MpiRanks final : public Ranks {
   MpiRanks(const Launch& launch, double timeout_s) : Ranks(launch.rank, launch.size, launch.local_rank) {
     // A rank that never comes keeps all others in MPI_Init.
     watch(launch, timeout_s);
-    int given = 0;
-    {
+    int given = 0, is_started = 0;
+    MPI_Initialized(&is_started);
+    if (is_started == 0) {
       const Waiting waiting(*this, "all ranks to start");
       check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &given), "start");
+      has_started_ = true;
     }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int size = 0, rank = 0;
@@ -48,7 +48,7 @@ class MpiRanks final : public Ranks {
   }
   // MPI's own end waits for all ranks; after an error nobody may come.
   ~MpiRanks() override {
-    if (std::uncaught_exceptions() > 0) return;
+    if (!has_started_ || std::uncaught_exceptions() > 0) return;
     const Waiting waiting(*this, "all ranks to end");
     MPI_Finalize();
   }
@@ -67,6 +67,8 @@ class MpiRanks final : public Ranks {
     const int count = static_cast<int>(bytes);
     check(MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, MPI_COMM_WORLD), "gather");
   }
+
+  bool has_started_ = false;  // MPI, so that it is this class that ends it
 };
 
 MPI_Datatype type_of(DType dtype) { return dtype == DType::f64 ? MPI_DOUBLE : MPI_FLOAT; }

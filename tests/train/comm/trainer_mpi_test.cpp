@@ -1,0 +1,206 @@
+// A trainer on several ranks beside one on a single rank, in the same process. Run by mpirun with 1, 2 and 4 ranks.
+#include <cmath>
+
+#include "autograd/ops/dropout.hpp"
+#include "autograd/core/philox.hpp"
+#include "tests/support/tolerance.hpp"
+#include "tests/train/comm/ranks_fixture.hpp"
+#include "train/comm/agreement.hpp"
+#include "train/snapshot.hpp"
+
+namespace heed::test {
+namespace {
+
+struct Form {
+  const char* name;
+  std::vector<std::string> overrides;
+};
+void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
+
+train::Config config_of(const Form& form) {
+  std::vector<std::string> overrides{"dropout=0.1", "attention_dropout=0.1", "batch_size=24"};
+  overrides.insert(overrides.end(), form.overrides.begin(), form.overrides.end());
+  return tiny_config(overrides);
+}
+
+double norm_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
+class TrainerOnRanks : public ::testing::TestWithParam<Form> {
+ protected:
+  comm::Ranks& ranks_ = all_ranks();
+};
+INSTANTIATE_TEST_SUITE_P(
+    Forms, TrainerOnRanks,
+    ::testing::Values(Form{"plain", {}}, Form{"micro_batches", {"micro_batch_size=3"}},
+                      Form{"sharded", {"shard_optimizer=true"}},
+                      Form{"sharded_micro_batches", {"shard_optimizer=true", "micro_batch_size=2"}},
+                      Form{"post_untied_sgd",
+                           {"norm_position=post", "tie_embeddings=false", "optimizer=sgd", "shard_optimizer=true"}},
+                      Form{"recompute", {"recompute=true"}}, Form{"no_clipping", {"clip_norm=0"}}),
+    [](const auto& form) { return form.param.name; });
+
+// The gradients that this rank has summed: all of them, or those of its shards; and the same of one rank alone.
+void expect_equal_gradients(const train::Trainer& on_ranks, const train::Trainer& alone) {
+  const auto& groups = alone.model().parameters().groups();
+  for (int group = 0; group < static_cast<int>(groups.size()); ++group) {
+    std::vector<Tensor> own;
+    for (const size_t span : on_ranks.buckets().spans_of(group)) {
+      own.push_back(on_ranks.buckets().spans()[span].gradients);
+    }
+    const std::vector<double> all = on_ranks.buckets().whole(group, own).values();
+    const std::vector<double> expected = groups[static_cast<size_t>(group)].gradients.values();
+    ASSERT_GE(all.size(), expected.size());
+    std::vector<double> difference(all);
+    for (size_t i = 0; i < expected.size(); ++i) difference[i] -= expected[i];
+    EXPECT_LE(norm_of(difference), kMicroBatchGradient * norm_of(expected)) << "group " << group;
+    EXPECT_GT(norm_of(expected), 0);
+  }
+}
+
+TEST_P(TrainerOnRanks, GradientsAndLossesAreThoseOfOneRank) {
+  train::Trainer on_ranks(config_of(GetParam()), ranks_);
+  train::Trainer alone(config_of(GetParam()));
+  for (int step = 0; step < 20; ++step) {
+    const train::Update a = on_ranks.update(), b = alone.update();
+    EXPECT_EQ(a.targets, b.targets);
+    EXPECT_NEAR(a.loss, b.loss, kMicroBatchLoss * b.loss) << "step " << step;
+    EXPECT_NEAR(a.grad_norm, b.grad_norm, kRanksNorm * b.grad_norm) << "step " << step;
+    if (step == 0) expect_equal_gradients(on_ranks, alone);
+  }
+  on_ranks.require_same_weights();
+}
+
+TEST_P(TrainerOnRanks, BucketsLeaveWhileBackwardRuns) {
+  train::Trainer trainer(config_of(GetParam()), ranks_);
+  trainer.update();
+  EXPECT_EQ(trainer.buckets().left_early(), 0u) << "the first update learns";
+  EXPECT_GE(trainer.buckets().count(), 4u);
+  for (int i = 0; i < 2; ++i) {
+    trainer.update();
+    // All but those of the embeddings and of the first parameters.
+    EXPECT_GE(trainer.buckets().left_early(), trainer.buckets().count() / 2);
+    EXPECT_LE(trainer.buckets().left_early(), trainer.buckets().count());
+  }
+}
+
+TEST_P(TrainerOnRanks, AWishToStopReachesAll) {
+  train::Trainer trainer(config_of(GetParam()), ranks_);
+  EXPECT_FALSE(trainer.update(false).must_stop);
+  EXPECT_TRUE(trainer.update(ranks_.rank() == ranks_.size() - 1).must_stop);
+  EXPECT_FALSE(trainer.update(false).must_stop);
+}
+
+TEST_P(TrainerOnRanks, EvaluatesAsOneRank) {
+  train::Trainer on_ranks(config_of(GetParam()), ranks_), alone(config_of(GetParam()));
+  for (const int64_t batches : {1, 3, 0}) {
+    const train::Evaluation a = on_ranks.evaluate(data::Split::validation, batches);
+    const train::Evaluation b = alone.evaluate(data::Split::validation, batches);
+    EXPECT_EQ(a.targets, b.targets);
+    EXPECT_EQ(a.whole_split, b.whole_split);
+    EXPECT_NEAR(a.loss, b.loss, kSixDigits);
+    EXPECT_NEAR(*a.excess, *b.excess, kSixDigits);
+  }
+}
+
+TEST_P(TrainerOnRanks, ACheckpointDoesNotKnowTheRanks) {
+  train::Trainer on_ranks(config_of(GetParam()), ranks_), alone(config_of(GetParam()));
+  for (int i = 0; i < 3; ++i) on_ranks.update();
+  const train::CheckpointContent content = train::snapshot(on_ranks, {});
+  for (int i = 0; i < 3; ++i) alone.update();
+  const train::CheckpointContent expected = train::snapshot(alone, {});
+  if (!ranks_.is_root()) {
+    EXPECT_TRUE(content.tensors.empty());
+    return;
+  }
+  ASSERT_EQ(content.tensors.size(), expected.tensors.size());
+  for (const auto& [name, tensor] : expected.tensors) {
+    ASSERT_TRUE(content.tensors.contains(name)) << name;
+    ASSERT_EQ(content.tensors.at(name).shape(), tensor.shape()) << name;
+    std::vector<double> difference = content.tensors.at(name).values();
+    const std::vector<double> values = tensor.values();
+    for (size_t i = 0; i < values.size(); ++i) difference[i] -= values[i];
+    // Adam's first moves are near sign(g): where a gradient is near 0 rounding may turn one around.
+    EXPECT_LE(norm_of(difference), kRanksWeights * norm_of(values)) << name;
+  }
+}
+
+TEST_P(TrainerOnRanks, MasksAreBitEqual) {
+  const int64_t rows = 24, own = rows / ranks_.size(), width = 10;
+  const RandomStream random{.seed = 3, .site = 5, .update = 7};
+  const Tensor ones = full({rows, width}, DType::f32, 1), own_ones = full({own, width}, DType::f32, 1);
+  const std::vector<double> all = dropout(ones, 0.5, random, 0).values();
+  const std::vector<double> part = dropout(own_ones, 0.5, random, ranks_.rank() * own).values();
+  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(ranks_.rank() * own * width);
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), begin));
+  // Not the same on two ranks: half of the elements agree.
+  if (ranks_.size() == 1) return;
+  const Tensor many = full({5000, 4}, DType::f32, 1);
+  const std::vector<double> mine = dropout(many, 0.5, random, 0).values();
+  const std::vector<double> others = dropout(many, 0.5, random, 5000).values();
+  int equal = 0;
+  for (size_t i = 0; i < mine.size(); ++i) equal += mine[i] == others[i];
+  EXPECT_NEAR(equal / static_cast<double>(mine.size()), 0.5, 0.025);
+}
+
+TEST(ShardedOptimizer, KeepsItsPartOnly) {
+  comm::Ranks& ranks = all_ranks();
+  const auto bytes_of_optimizer = [&](const char* sharded) {
+    const int64_t before =
+        memory_report(Device::cpu).category[static_cast<size_t>(MemoryCategory::optimizer)].current_bytes;
+    const train::Trainer trainer(tiny_config({"batch_size=8", std::string("shard_optimizer=") + sharded}), ranks);
+    return memory_report(Device::cpu).category[static_cast<size_t>(MemoryCategory::optimizer)].current_bytes - before;
+  };
+  const int64_t whole = bytes_of_optimizer("false"), part = bytes_of_optimizer("true");
+  EXPECT_GT(whole, 0);
+  EXPECT_LE(part, whole / ranks.size() + 4096);
+}
+
+TEST(ShardedOptimizer, KeepsItsPartOfTheExactWeightsInBf16) {
+  comm::Ranks& ranks = all_ranks();
+  train::Trainer sharded(tiny_config({"batch_size=8", "precision=bf16", "shard_optimizer=true"}), ranks);
+  train::Trainer whole(tiny_config({"batch_size=8", "precision=bf16"}), ranks);
+  EXPECT_EQ(bool(sharded.model().parameters().groups()[0].weights), ranks.size() == 1);
+  for (int i = 0; i < 10; ++i) EXPECT_NEAR(sharded.update().loss, whole.update().loss, kSixDigits) << i;
+  const Tensor a = sharded.buckets().whole_weights(0), b = whole.buckets().whole_weights(0);
+  EXPECT_EQ(a.values(), b.values());
+}
+
+// A different start or config would train something else on each rank.
+TEST(RanksThatDiffer, AreRefused) {
+  comm::Ranks& ranks = all_ranks();
+  if (ranks.size() == 1) return;
+  const char* seed = ranks.rank() == 1 ? "model.seed=5" : "model.seed=4";
+  EXPECT_THROW(train::Trainer(tiny_config({"batch_size=8", seed}), ranks), comm::SharedError);
+  EXPECT_THROW(train::Trainer(tiny_config({"batch_size=13"}), ranks), comm::SharedError);
+}
+
+TEST(RanksThatDiffer, InOneWeightAreFound) {
+  comm::Ranks& ranks = all_ranks();
+  if (ranks.size() == 1) return;
+  train::Trainer trainer(tiny_config({"batch_size=8"}), ranks);
+  trainer.require_same_weights();
+  if (ranks.rank() == 1) trainer.model().parameters().groups()[1].weights.data<float>()[3] += 1e-6f;
+  EXPECT_THROW(trainer.require_same_weights(), comm::SharedError);
+}
+
+// The NaN is in the rows of one rank, and all must come to the same end.
+TEST(RanksThatDiverge, EndTogether) {
+  comm::Ranks& ranks = all_ranks();
+  train::Trainer trainer(tiny_config({"batch_size=8", "learning_rate=1e30", "clip_norm=0"}), ranks);
+  try {
+    for (int i = 0; i < 10; ++i) trainer.update();
+    FAIL() << "does not diverge";
+  } catch (const comm::SharedError& error) {
+    EXPECT_GT(ranks.size(), 1);
+    EXPECT_EQ(error.exit_code, 6);
+  } catch (const DivergedError&) {
+    EXPECT_EQ(ranks.size(), 1);
+  }
+}
+
+}  // namespace
+}  // namespace heed::test
