@@ -94,6 +94,11 @@ class Job:
     def stderr(self):
         return self.err.read_text(errors="replace")
 
+    @property
+    def words(self):
+        """What it said last, for a test that fails."""
+        return self.stdout[-1500:] + self.stderr[-3000:]
+
     def members(self):
         """The environment of each process of this job that still runs, by its number."""
         mark = f"TMPDIR={self.temporary}".encode()
@@ -128,7 +133,7 @@ class Job:
         while not happened():
             if self.process.poll() is not None or time.monotonic() > end:
                 self.end()
-                raise AssertionError(f"no {what}: {self.stdout}{self.stderr}")
+                raise AssertionError(f"no {what}: {self.words}")
             time.sleep(0.002)
 
     def wait(self, limit_s=60):
@@ -137,7 +142,7 @@ class Job:
             code = self.process.wait(timeout=limit_s)
         except subprocess.TimeoutExpired:
             left = self.end()
-            raise AssertionError(f"not at its end after {limit_s} s, {left} run: {self.stdout}{self.stderr}") from None
+            raise AssertionError(f"not at its end after {limit_s} s, {left} run: {self.words}") from None
         gone = time.monotonic() + 2
         while self.members() and time.monotonic() < gone:
             time.sleep(0.02)
@@ -188,7 +193,7 @@ class Ranks(unittest.TestCase):
         for count, command, *folder in segments:
             place = ["-wdir", folder[0]] if folder else []
             words += [*([":"] if words else []), "-np", count, *place, *command]
-        if sum(segment[0] for segment in segments) > 2:
+        if sum(segment[0] for segment in segments) >= (os.cpu_count() or 1):
             environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
         return self.start(["mpirun", "--oversubscribe", *words], **environment)
 
@@ -199,7 +204,7 @@ class Ranks(unittest.TestCase):
         """Trains to the end by `count` ranks, without mpirun where that is 0."""
         command = self.train(*arguments)
         job = self.mpirun((count, command)) if count else self.start(command)
-        self.assertEqual(job.wait(), 0, job.stdout + job.stderr)
+        self.assertEqual(job.wait(), 0, job.words)
         return job
 
     def run_heed(self, *arguments):
@@ -209,7 +214,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
 
-    def step_of(self, run_dir, *overrides):
+    def step_of(self, run_dir):
         """The update of a run's last checkpoint, which must load."""
-        text = self.run_heed("eval", run_dir / "checkpoints" / "last.h5", *overrides)
+        text = self.run_heed("eval", run_dir / "checkpoints" / "last.h5")
         return int(text.splitlines()[0].rsplit(" ", 1)[1])

@@ -58,11 +58,11 @@ class RandomMoments(Ranks):
         return code
 
     def assert_failed(self, job, kind, began):
-        self.assertNotEqual(self.end_of(job, kind, began), 0, job.stdout + job.stderr)
+        self.assertNotEqual(self.end_of(job, kind, began), 0, job.words)
 
-    def assert_checkpoint_loads(self, trial, *overrides):
+    def assert_checkpoint_loads(self, trial):
         if trial % 2 == 0 or (self.run_dir / "checkpoints" / "last.h5").exists():
-            self.assertGreaterEqual(self.step_of(self.run_dir, *overrides), 1)
+            self.assertGreaterEqual(self.step_of(self.run_dir), 1)
 
     def assert_names(self, job, rank, trial):
         """One line, by a rank that waits, with the one that is missing, and the update once there is one."""
@@ -86,6 +86,13 @@ class Failures(RandomMoments):
 
         self.repeat("killed", once)
 
+    @staticmethod
+    def spoil(path):
+        """Tokens that no vocabulary of bytes has, in all places behind the first."""
+        with open(path, "r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * (path.stat().st_size - 4096))
+
     def test_a_rank_cannot_read_its_data(self):
         (self.folder / "text").write_bytes(TEXT)
         self.run_heed("data", "prepare", "text", "tokens.h5", "--tokenizer", "byte")
@@ -93,7 +100,7 @@ class Failures(RandomMoments):
             'source = "ngram"\nvocab_size = 6\norder = 2', 'source = "tokens"\npath = "tokens.h5"'))
         places = [self.folder / name for name in ("a", "b")]
 
-        def once(trial):
+        def once(_):
             for place in places:
                 place.mkdir(exist_ok=True)
                 shutil.copyfile(self.folder / "tokens.h5", place / "tokens.h5")
@@ -103,12 +110,12 @@ class Failures(RandomMoments):
             time.sleep(random.uniform(0, 0.2))
             rank = random.randrange(2)
             began = time.monotonic()
-            os.truncate(places[rank] / "tokens.h5", 4096)
+            self.spoil(places[rank] / "tokens.h5")
             self.assert_failed(job, "fails alone", began)
             found = [line for line in job.stderr.splitlines() if line.startswith("heed: ")]
             self.assertEqual(len(found), 1, job.stderr)
             self.assertRegex(found[0], rf"^heed: rank {rank}, update \d+: .*{places[rank] / 'tokens.h5'}")
-            self.assert_checkpoint_loads(0, f"data.path={self.folder / 'tokens.h5'}")
+            self.run_heed("generate", self.run_dir / "checkpoints" / "last.h5", "--tokens", 1)
 
         self.repeat("fails alone", once)
 
@@ -177,14 +184,14 @@ class Signals(RandomMoments):
     def check(self, kind, send, name):
         def once(_):
             job = self.mpirun((2, self.long_run()))
-            job.wait_for_update(random.randint(1, 200))
+            job.wait_for_update(random.randint(1, 100))
             members = job.wait_for_ranks(2)
             time.sleep(random.uniform(0, 0.02))
             began = time.monotonic()
             send(job, members)
-            self.assertEqual(self.end_of(job, kind, began), 0, job.stdout + job.stderr)
+            self.assertEqual(self.end_of(job, kind, began), 0, job.words)
             said = re.findall(rf"^stopped +by {name} after update (\d+); go on with --resume$", job.stdout, re.M)
-            self.assertEqual(len(said), 1, job.stdout)
+            self.assertEqual(len(said), 1, job.words)
             step = int(said[0])
             self.assertEqual(self.step_of(self.run_dir), step)
             self.assertEqual(rows_of(self.run_dir)[-1]["step"], str(step))
