@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -67,6 +68,12 @@ def mapped_boards():
         with contextlib.suppress(OSError):
             found.update(re.findall(r"/dev/shm/(\S+)", maps.read_text(errors="replace")))
     return found
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
 
 
 class Job:

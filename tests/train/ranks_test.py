@@ -4,12 +4,11 @@ Usage: ranks_test.py PATH_OF_HEED [--all]   (--all: every combination of ranks, 
 """
 
 import os
-import socket
 import sys
 import unittest
 
 from checkpoint_values import checkpoint_values
-from mpi_run import Ranks, rows_of, skip_without_mpi
+from mpi_run import Ranks, free_port, rows_of, skip_without_mpi
 
 # Relative differences of losses and norms between runs that add the same numbers in another order. The columns of
 # metrics.csv have nine digits, so f64 is seen there to a unit of the last one, and exactly in the checkpoint.
@@ -239,10 +238,7 @@ class Refusals(Ranks):
     def test_ranks_without_mpi(self):
         command = self.train(f"run_dir={self.run_dir}")
         self.assert_refused(self.start(command, RANK="0", WORLD_SIZE="2"), 7, "MASTER_ADDR", "torchrun", "mpirun")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
         root, other = (self.start(command, RANK=rank, **world) for rank in ("0", "1"))
         self.assert_refused(root, 7, "2 ranks on the CPU need MPI", "mpirun")
         self.assertEqual(other.wait(), 7, other.stderr)
