@@ -47,7 +47,8 @@ std::string floors(const std::vector<data::ContextEntropy>& entropies) {
 Reporter::Reporter(const Trainer& trainer)
     : trainer_(trainer),
       entropies_(trainer.source().entropies(trainer.config().model.seq_len)),
-      terminal_(isatty(STDOUT_FILENO) != 0) {}
+      // mpirun gives each rank a terminal, whatever its own output is.
+      terminal_(trainer.ranks().size() == 1 && isatty(STDOUT_FILENO) != 0) {}
 
 void Reporter::show(const std::string& text) {
   if (!failure_.empty() || !trainer_.ranks().is_root()) return;

@@ -33,13 +33,14 @@ bool is_alive(int64_t process) {
 
 }  // namespace
 
-Board::Board(const std::string& job, int rank, int size)
-    : name_(fmt::format("/heed-{}-{:016x}", getuid(), data::checksum(fmt::format("{} {}", job, size)))),
+Board::Board(const std::string& job, int rank, int size, const std::string& folder)
+    : path_(fmt::format("{}/heed-{}-{:016x}", folder.empty() ? "/dev/shm" : folder, getuid(),
+                        data::checksum(fmt::format("{} {}", job, size)))),
       rank_(rank),
       size_(size),
       bytes_(static_cast<int64_t>(sizeof(Page) + sizeof(Slot) * static_cast<size_t>(size))) {
-  const int file = shm_open(name_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-  require<CommunicationError>(file >= 0, "shared memory {} for the ranks of this node: {}", name_,
+  const int file = open(path_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+  require<CommunicationError>(file >= 0, "shared memory {} for the ranks of this node: {}", path_,
                               std::strerror(errno));
   void* memory = MAP_FAILED;
   // Grows a new one, which is zeros then, and leaves one that is there as it is.
@@ -48,7 +49,7 @@ Board::Board(const std::string& job, int rank, int size)
   }
   const int error = errno;
   close(file);
-  require<CommunicationError>(memory != MAP_FAILED, "shared memory {} for the ranks of this node: {}", name_,
+  require<CommunicationError>(memory != MAP_FAILED, "shared memory {} for the ranks of this node: {}", path_,
                               std::strerror(error));
   page_ = static_cast<Page*>(memory);
   Slot& mine = slot(rank_);
@@ -62,7 +63,7 @@ Board::~Board() {
   munmap(page_, static_cast<size_t>(bytes_));
 }
 
-void Board::unlink() noexcept { shm_unlink(name_.c_str()); }
+void Board::unlink() noexcept { ::unlink(path_.c_str()); }
 
 void Board::set_update(int64_t update) noexcept { slot(rank_).update = update; }
 void Board::begin_wait() noexcept {

@@ -11,15 +11,17 @@ namespace heed::comm {
 
 class Board {
  public:
-  // Joins the board of this job, or makes it. Throws CommunicationError.
-  Board(const std::string& job, int rank, int size);
+  // Joins the board of this job, or makes it. It is a file of the folder, which its owner removes at the end of the job;
+  // or without one of /dev/shm, where it stays when all ranks are killed before they could unlink it. Throws
+  // CommunicationError.
+  Board(const std::string& job, int rank, int size, const std::string& folder = {});
   ~Board();
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // Once all ranks are known to be here: nothing stays behind, however the job ends.
+  // Once all ranks are known to be here, or one has given up: nothing stays behind, however the job ends.
   void unlink() noexcept;
 
   // This rank's: the update it works on, and waits for other ranks that it has begun.
@@ -47,7 +49,7 @@ class Board {
   };
   Slot& slot(int rank) const { return page_->slots[rank]; }
 
-  std::string name_;
+  std::string path_;
   int rank_, size_;
   int64_t bytes_;
   Page* page_ = nullptr;

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "autograd/core/check.hpp"
+#include "train/comm/agreement.hpp"
 #include "train/comm/mpi_communicator.hpp"
 #include "train/comm/nccl_communicator.hpp"
 
@@ -74,9 +75,11 @@ void Communicator::wait() {
 std::unique_ptr<Communicator> make_communicator(Ranks& ranks, Device device) {
   if (ranks.size() == 1) return std::make_unique<SingleCommunicator>(ranks);
   if (device == Device::cuda) return make_nccl_communicator(ranks);
-  require<CommunicationError>(ranks.by_mpi(),
-                              "{} ranks on the CPU need MPI: start them with mpirun or srun, or train on CUDA devices",
-                              ranks.size());
+  agree(ranks, [&] {
+    require<CommunicationError>(
+        ranks.by_mpi(), "{} ranks on the CPU need MPI: start them with mpirun or srun, or train on CUDA devices",
+        ranks.size());
+  });
   return make_mpi_communicator(ranks);
 }
 

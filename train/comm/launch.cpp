@@ -100,6 +100,7 @@ Launch find_launch(const Environment& variable) {
   if (found.size == 1) return {};
   if (!found.by_mpi) find_master(variable, found);
   found.job = job_of(variable);
+  if (const char* folder = variable("PMIX_SERVER_TMPDIR"); folder != nullptr) found.folder = folder;
   return found;
 }
 

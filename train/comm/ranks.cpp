@@ -36,7 +36,7 @@ std::array<char, 256> host_name() {
 }  // namespace
 
 void Ranks::watch(const Launch& launch, double timeout_s) {
-  board_ = std::make_unique<Board>(launch.job, rank_, size_);
+  board_ = std::make_unique<Board>(launch.job, rank_, size_, launch.folder);
   watchdog_ = std::make_unique<Watchdog>(*board_, timeout_s);
 }
 

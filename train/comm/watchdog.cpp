@@ -83,6 +83,7 @@ std::string Watchdog::report(const char* what) const {
 void Watchdog::give_up(const char* what) {
   // The others come to the same end within moments; what they would write is the same.
   if (board_.claim_report()) train::write_notice(report(what));
+  board_.unlink();  // where not all have come, nobody else does
   if (action_) {
     action_();
     usleep(200'000);
