@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -26,9 +27,7 @@ d_model = 16
 seq_len = 8
 dropout = 0.1
 [data]
-source = "ngram"
-vocab_size = 6
-order = 2
+{source}
 [optim]
 learning_rate = 1e-3
 [train]
@@ -38,6 +37,10 @@ eval_interval = 5
 eval_batches = 1
 log_interval = 1
 """
+
+NGRAM = """source = "ngram"
+vocab_size = 6
+order = 2"""
 
 # What says the same in two runs of one training: not the columns of time.
 TIMELESS = ("step", "tokens", "train_loss", "val_loss", "learning_rate", "grad_norm")
@@ -61,15 +64,6 @@ def rows_of(run_dir):
         return [{name: row[name] for name in TIMELESS} for row in csv.DictReader(file)]
 
 
-def mapped_boards():
-    """The names of boards that some process has open."""
-    found = set()
-    for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
-        with contextlib.suppress(OSError):
-            found.update(re.findall(r"/dev/shm/(\S+)", maps.read_text(errors="replace")))
-    return found
-
-
 def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -83,7 +77,7 @@ class Job:
         self.heed = os.path.realpath(heed)
         self.temporary = tempfile.mkdtemp(prefix="t", dir=folder)
         self.out, self.err = (pathlib.Path(self.temporary) / name for name in ("out", "err"))
-        self.boards_before = set(os.listdir(MEMORY))
+        self.seen = set()  # numbers of its processes, also of those that have ended
         inherited = {name: value for name, value in os.environ.items() if not LAUNCHERS.match(name)}
         own = {
             "TMPDIR": self.temporary, "OMPI_MCA_btl_vader_backing_directory": self.temporary,
@@ -115,6 +109,7 @@ class Job:
                 environment = path.read_bytes().split(b"\0")
                 if mark in environment:
                     found[int(path.parent.name)] = environment
+        self.seen.update(found)
         return found
 
     def ranks(self):
@@ -145,11 +140,14 @@ class Job:
 
     def wait(self, limit_s=60):
         """The exit code. Fails where the job outlives the limit, or anything of it outlives mpirun."""
-        try:
-            code = self.process.wait(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            left = self.end()
-            raise AssertionError(f"not at its end after {limit_s} s, {left} run: {self.words}") from None
+        end = time.monotonic() + limit_s
+        while self.process.poll() is None:
+            self.members()
+            if time.monotonic() > end:
+                left = self.end()
+                raise AssertionError(f"not at its end after {limit_s} s, {left} run: {self.words}")
+            time.sleep(0.02)
+        code = self.process.returncode
         gone = time.monotonic() + 2
         while self.members() and time.monotonic() < gone:
             time.sleep(0.02)
@@ -162,9 +160,14 @@ class Job:
         return code
 
     def stale_boards(self):
-        """Shared memory that is new, has heed's name and belongs to no process."""
-        new = {name for name in os.listdir(MEMORY) if BOARD.match(name)} - self.boards_before
-        return sorted(name for name in new - mapped_boards() if (MEMORY / name).exists()) if new else []
+        """Shared memory with heed's name that names a process of this job: other jobs may run beside it."""
+        stale = []
+        for path in MEMORY.iterdir():
+            if BOARD.match(path.name):
+                with contextlib.suppress(OSError):  # its job may be at its end
+                    numbers = struct.iter_unpack("=q56x", path.read_bytes())
+                    stale += [path.name] * any(number in self.seen for number, in numbers)
+        return stale
 
     def end(self):
         """Kills what still runs; gives its command lines."""
@@ -187,7 +190,19 @@ class Ranks(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.config = self.folder / "tiny.toml"
-        self.config.write_text(TINY)
+        self.write_config(NGRAM)
+
+    def write_config(self, source, **numbers):
+        """The tiny one, with other data, and other numbers of [train]."""
+        text = TINY.format(source=source)
+        for name, value in numbers.items():
+            text = re.sub(rf"^{name} = .*$", f"{name} = {value}", text, flags=re.M)
+        self.config.write_text(text)
+
+    def write_text_config(self, **numbers):
+        """A text, of which a whole split is soon evaluated."""
+        (self.folder / "text.txt").write_text("".join(f"{i * i} bottles of beer, " for i in range(200)))
+        self.write_config(f'source = "text"\npath = "{self.folder}/text.txt"', **numbers)
 
     def start(self, command, **environment):
         job = Job(self.heed, command, self.folder, environment)
