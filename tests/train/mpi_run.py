@@ -222,12 +222,23 @@ class Ranks(unittest.TestCase):
     def train(self, *arguments):
         return [self.heed, "train", self.config, *arguments]
 
-    def run_ranks(self, count, *arguments):
-        """Trains to the end by `count` ranks, without mpirun where that is 0."""
+    def start_ranks(self, count, *arguments):
+        """Starts to train by `count` ranks, without mpirun where that is 0."""
         command = self.train(*arguments)
-        job = self.mpirun((count, command)) if count else self.start(command)
+        return self.mpirun((count, command)) if count else self.start(command)
+
+    def assert_success(self, job):
         self.assertEqual(job.wait(), 0, job.words)
         return job
+
+    def run_together(self, runs, most=4):
+        """Runs of (ranks, argument…), a few at a time: each is short, and most of it is waiting."""
+        for begin in range(0, len(runs), most):
+            for job in [self.start_ranks(*run) for run in runs[begin : begin + most]]:
+                self.assert_success(job)
+
+    def run_ranks(self, count, *arguments):
+        return self.assert_success(self.start_ranks(count, *arguments))
 
     def run_heed(self, *arguments):
         """A command of one process, which must succeed."""
