@@ -211,8 +211,8 @@ void gemm(Context& context, const Gemm& p) {
     rest.bias = {};
     rest.add = true;
   }
-  require<DeviceError>(p.bias && multiply(context, rest, {}), "cuBLASLt knows no way to multiply ({}, {}) by ({}, {}) in {}", p.m,
-                       p.k, p.k, p.n, p.a.dtype);
+  require<DeviceError>(p.bias && multiply(context, rest, {}),
+                       "cuBLASLt knows no way to multiply ({}, {}) by ({}, {}) in {}", p.m, p.k, p.k, p.n, p.a.dtype);
 }
 
 bool gemm_gelu(Context& context, const Gemm& p, const TensorRef& y) {

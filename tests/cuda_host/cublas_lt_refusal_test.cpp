@@ -160,12 +160,20 @@ TEST_F(CublasLtMemory, ReadsOnlyWhatWasWritten) {
   EXPECT_EQ(only_report().find("uninit: cublasLtMatmul: the bias reads memory that was never written"), 0u);
 }
 
+void add_parts_in_f32(cublasLtMatmulPreference_t preference) {
+  const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  EXPECT_EQ(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                                                 sizeof(schemes)),
+            kOk);
+}
+
 class CublasLtAlgorithm : public CublasLt {
  protected:
   // The answer to the question that belongs to the product.
   static cublasLtMatmulHeuristicResult_t ask(Product& product, uint64_t workspace, uint32_t alignment) {
     cublasLtMatmulPreference_t preference = nullptr;
     EXPECT_EQ(cublasLtMatmulPreferenceCreate(&preference), kOk);
+    add_parts_in_f32(preference);
     const Owned<cublasLtMatmulPreference_t> owned(preference);
     EXPECT_EQ(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, 8),
               kOk);
@@ -242,12 +250,28 @@ TEST_F(CublasLtAlgorithm, CountsOnHowTheInputOfGeluLies) {
   EXPECT_EQ(product.run(&result.algo), CUBLAS_STATUS_NOT_SUPPORTED) << "another leading dimension";
 }
 
+TEST_F(CublasLtAlgorithm, MayNotAddRoundedParts) {
+  for (const bool is_bf16 : {false, true}) {
+    Product product(is_bf16 ? Case{CUDA_R_16BF, CUDA_R_16BF} : Case{});
+    cublasLtMatmulPreference_t preference = nullptr;
+    ASSERT_EQ(cublasLtMatmulPreferenceCreate(&preference), kOk);
+    const Owned<cublasLtMatmulPreference_t> owned(preference);
+    cublasLtMatmulHeuristicResult_t result{};
+    int returned = 7;
+    EXPECT_EQ(cublasLtMatmulAlgoGetHeuristic(product.handle.get(), product.desc.get(), product.a.layout.get(),
+                                             product.b.layout.get(), product.c.layout.get(), product.d.layout.get(),
+                                             preference, 1, &result, &returned),
+              is_bf16 ? CUBLAS_STATUS_NOT_SUPPORTED : kOk);
+  }
+}
+
 TEST_F(CublasLtAlgorithm, MayNotBeKnownForGelu) {
   without_gelu_algorithms = true;
   for (const auto epilogue : {CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_BIAS}) {
     Product product({CUDA_R_16BF, CUDA_R_16BF, false, false, 1, 0, epilogue});
     cublasLtMatmulPreference_t preference = nullptr;
     ASSERT_EQ(cublasLtMatmulPreferenceCreate(&preference), kOk);
+    add_parts_in_f32(preference);
     const Owned<cublasLtMatmulPreference_t> owned(preference);
     cublasLtMatmulHeuristicResult_t result{};
     int returned = 7;

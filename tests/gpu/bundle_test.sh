@@ -22,7 +22,7 @@ megabytes=$(du -sm "$bundle" | cut -f 1)
 ((megabytes <= most_megabytes)) || fail "$megabytes MiB, at most $most_megabytes"
 
 # From outside come the C and C++ libraries and what belongs to the card, nothing else.
-outside='^lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cublasLt)\.so'
+outside='^lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|cublasLt|nccl)\.so'
 for program in "$bundle"/bin/*; do
   clean LD_TRACE_LOADED_OBJECTS=1 "$program" >"$work/libraries"
   ! grep 'not found' "$work/libraries" || fail "$program lacks a library"

@@ -18,7 +18,7 @@ fake() {  # fake NAME <script
   { echo '#!/usr/bin/env bash'; cat; } >"$bin/$1"
   chmod +x "$bin/$1"
 }
-for tool in c++ ninja pkg-config python3 clang-format clang++; do fake "$tool" </dev/null; done
+for tool in c++ ninja pkg-config mpicc mpirun python3 clang-format clang++; do fake "$tool" </dev/null; done
 fake cmake <<'SCRIPT'
 echo "cmake $*" >>"$FAKES/calls"
 if [[ $1 == -S ]]; then
@@ -85,7 +85,7 @@ called '-DHEED_TESTS=ON$' || fail 'no tests'
 called '--target all$' || fail 'wrong target'
 called "^ctest --test-dir $root/build .*-R layer norm$" || fail 'ctest'
 
-for rank in OMPI_COMM_WORLD_SIZE=1 PMI_RANK=0 PMIX_RANK=1 'SLURM_PROCID=0 SLURM_NTASKS=2' 'RANK=0 WORLD_SIZE=2'; do
+for rank in OMPI_COMM_WORLD_SIZE=1 PMI_RANK=0 PMIX_RANK=1 'SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2' 'RANK=0 WORLD_SIZE=2'; do
   read -ra variables <<<"$rank"
   start "a rank ($rank) builds nothing"
   run 2 "${variables[@]}" "$root/heed" train a.toml
@@ -98,8 +98,9 @@ for rank in OMPI_COMM_WORLD_SIZE=1 PMI_RANK=0 PMIX_RANK=1 'SLURM_PROCID=0 SLURM_
   run 2 "${variables[@]}" "$root/heed" test
   [[ ! -e $calls ]] || fail "called $(<"$calls")"
 done
-start 'one task of Slurm is no rank'
-run 0 SLURM_PROCID=0 SLURM_NTASKS=1 "$root/heed" info
+start 'one task of Slurm is no rank, and neither is the script of a job that has several'
+run 0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 "$root/heed" info
+run 0 SLURM_PROCID=0 SLURM_NTASKS=2 "$root/heed" info
 
 start 'two calls at once build one after the other'
 run 0 FAKE_DELAY=0.3 bash -c '"$0" one & "$0" two; wait $!' "$root/heed"

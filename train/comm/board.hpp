@@ -11,8 +11,8 @@ namespace heed::comm {
 
 class Board {
  public:
-  // Joins the board of this job, or makes it. It is a file of the folder, which its owner removes at the end of the job;
-  // or without one of /dev/shm, where it stays when all ranks are killed before they could unlink it. Throws
+  // Joins the board of this job, or makes it. It is a file of the folder, which its owner removes at the end of the
+  // job; or without one of /dev/shm, where it stays when all ranks are killed before they could unlink it. Throws
   // CommunicationError.
   Board(const std::string& job, int rank, int size, const std::string& folder = {});
   ~Board();

@@ -18,7 +18,7 @@ struct Launch {
   std::string address;  // by TCP: where rank 0 listens
   int port = 0;         // by TCP
   std::string job;      // names the job on its node
-  std::string folder;     // of the node, which the launcher removes at the end of the job; empty: none
+  std::string folder;   // of the node, which the launcher removes at the end of the job; empty: none
 };
 
 // nullptr for a variable that is not set.
