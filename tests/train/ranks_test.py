@@ -11,11 +11,12 @@ from checkpoint_values import checkpoint_values
 from mpi_run import Ranks, free_port, rows_of, skip_without_mpi
 
 # Relative differences of losses and norms between runs that add the same numbers in another order. The columns of
-# metrics.csv have nine digits, so f64 is seen there to a unit of the last one, and exactly in the checkpoint.
-BOUNDS = {"f32": 1e-5, "f64": 1e-8, "bf16": 2e-2}
+# metrics.csv have nine digits, so f64 is seen there to a unit of the last one, and exactly in the checkpoint. In bf16 a
+# weight that differs in its last bits of f32 may be rounded to the next bf16.
+BOUNDS = {"f32": 1e-5, "f64": 1e-8, "bf16": 1e-3}
 F64_BOUND = 1e-11
 # A parameter may be this far from its fellow, as a share of the largest one of its tensor.
-PARAMETER_BOUNDS = {"f32": 1e-3, "f64": F64_BOUND, "bf16": 5e-2}
+PARAMETER_BOUNDS = {"f32": 1e-3, "f64": F64_BOUND, "bf16": 1e-2}
 
 ALL = "--all" in sys.argv
 
@@ -56,25 +57,24 @@ def parameter_difference(one, other):
 class Comparison(Ranks):
     table = []
 
-    def assert_same_training(self, name, precision, whole, run):
-        """The rows, the summary and the weights of two runs."""
-        whole_rows, rows = rows_of(self.folder / whole), rows_of(self.folder / run)
+    def assert_same_training(self, name, precision, run):
+        """The rows of metrics.csv, the last losses and the weights of this run and of the one called whole."""
+        whole_rows, rows = rows_of(self.folder / "whole"), rows_of(self.folder / run)
         self.assertEqual([(row["step"], row["tokens"]) for row in rows],
                          [(row["step"], row["tokens"]) for row in whole_rows])
         columns = ("train_loss", "grad_norm", "val_loss")
         found = [max(difference(a[c], b[c]) for a, b in zip(whole_rows, rows)) for c in columns]
-        ends = [checkpoint_values(self.folder / one / "checkpoints" / "last.h5") for one in (whole, run)]
+        ends = [checkpoint_values(self.folder / one / "checkpoints" / "last.h5") for one in ("whole", run)]
         if ends[0] is None:
-            losses = [self.run_heed("eval", one + "/checkpoints/last.h5").split("loss ")[1].split()[0] for one in (whole, run)]
-            parameters, where = difference(*losses), "eval"
+            texts = [self.run_heed("eval", f"{one}/checkpoints/last.h5") for one in ("whole", run)]
+            parameters, where = difference(*(text.split("loss ")[1].split()[0] for text in texts)), "eval"
         else:
             parameters, where = parameter_difference(*ends)
             exact = [difference(*(end[f"reals/{n}"][0] for end in ends)) for n in ("train_loss", "best_val_loss")]
             self.assertLessEqual(max(exact), F64_BOUND if precision == "f64" else BOUNDS[precision], name)
-        self.table.append((name, [found[0], found[1], found[2], parameters]))
-        bounds = [BOUNDS[precision], BOUNDS[precision], max(BOUNDS[precision], BOUNDS["f32"])]
-        for column, value, bound in zip(columns, found, bounds):
-            self.assertLessEqual(value, bound, f"{name}: {column}")
+        self.table.append((name, [*found, parameters]))
+        for column, value in zip(columns, found):
+            self.assertLessEqual(value, BOUNDS[precision], f"{name}: {column}")
         self.assertLessEqual(parameters, PARAMETER_BOUNDS[precision], f"{name}: {where}")
 
 
@@ -83,13 +83,13 @@ class Equality(Comparison):
 
     def check(self, what, precision, cases, *arguments):
         arguments = (*arguments, f"precision={precision}")
-        self.run_together([(0, *arguments, f"run_dir={what}")] + [
+        self.run_together([(0, *arguments, "run_dir=whole")] + [
             (ranks, *arguments, f"micro_batch_size={rows}", sharded(shards), f"run_dir={run}")
             for run, (ranks, rows, shards) in enumerate(cases)])
         for run, (ranks, rows, shards) in enumerate(cases):
-            name = f"{what} {precision}, {ranks} ranks, micro-batches of {rows or 'all'}" + (", sharded" if shards else "")
+            name = f"{what}, {ranks} ranks, micro-batches of {rows or 'all'}" + (", sharded" if shards else "")
             with self.subTest(name):
-                self.assert_same_training(name, precision, what, str(run))
+                self.assert_same_training(name, precision, str(run))
 
     def test_all_worlds(self):
         cases = [(1, 3, True), (2, 0, False), (2, 0, True), (2, 3, False), (2, 3, True), (4, 0, False), (4, 3, True)]
@@ -107,7 +107,7 @@ class Equality(Comparison):
         (self.folder / "lines.txt").write_text(LINES)
         self.write_config('source = "text"\nsplit = "lines"\npath = "lines.txt"')
         self.check("lines", "f32", [(2, 3, False), (4, 0, True)])
-        tokens = int(rows_of(self.folder / "lines")[-1]["tokens"])
+        tokens = int(rows_of(self.folder / "whole")[-1]["tokens"])
         self.assertLess(tokens, 20 * 12 * 8, "no target was ignored, so the test shows nothing")
 
     def test_recomputed_and_untied(self):
@@ -139,7 +139,7 @@ class Resume(Comparison):
         for run, world in enumerate(worlds):
             name = "resumed, " + " then ".join(f"{ranks} ranks{' sharded' * shards}" for ranks, shards in world)
             with self.subTest(name):
-                self.assert_same_training(name, "f32", "whole", str(run))
+                self.assert_same_training(name, "f32", str(run))
 
     def test_in_the_same_world_is_bit_equal(self):
         for shards in (False, True) if ALL else (True,):
