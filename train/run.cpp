@@ -35,7 +35,10 @@ class Run {
     });
     if (options.resume) {
       comm::agree(ranks_, [&] { resumed_step = load(); });
-      comm::require_same(ranks_, "checkpoint", fmt::format("update {}", *resumed_step));
+      // What decides whether a save follows must be the same, too.
+      comm::require_same(ranks_, "checkpoint",
+                         fmt::format("update {}, best validation loss {}", *resumed_step,
+                                     state_.best_val_loss ? fmt::format("{:.17g}", *state_.best_val_loss) : "none"));
       trainer_.require_same_weights();
     }
     comm::agree(ranks_, [&] {

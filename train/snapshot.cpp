@@ -106,16 +106,16 @@ CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
   const comm::GradBuckets& buckets = trainer.buckets();
   const auto moments = moments_of(trainer.optimizer());
   for (int group = 0; group < static_cast<int>(store.groups().size()); ++group) {
-    // What is whole on all ranks for a moment is kept by the root only.
+    const bool is_root = trainer.ranks().is_root();
     const auto keep = [&](const Tensor& whole, auto name) {
-      if (!trainer.ranks().is_root()) return;
+      if (!is_root) return;
       for_each_entry(store, group, [&](const Entry& entry) {
         content.tensors.emplace(name(entry), whole.slice(entry.offset, entry.shape).to(Device::cpu));
       });
     };
-    keep(buckets.whole_weights(group), parameter_name);
+    keep(buckets.whole_weights(group, is_root), parameter_name);
     for (const auto& [moment, by_span] : moments) {
-      keep(buckets.whole(group, of_group(buckets, group, by_span)),
+      keep(buckets.whole(group, of_group(buckets, group, by_span), is_root),
            [&](const Entry& entry) { return moment_name(moment, entry); });
     }
   }

@@ -8,7 +8,7 @@ namespace {
 volatile std::sig_atomic_t received_signal = 0;
 
 void note(int number) {
-  if (received_signal != 0 && number != SIGUSR1) {
+  if (received_signal != 0 && number == SIGINT) {
     std::signal(number, SIG_DFL);
     std::raise(number);  // takes effect when the handler returns
   }

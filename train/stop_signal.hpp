@@ -3,7 +3,8 @@
 
 namespace heed::train {
 
-// While it lives, the first of these signals is only noted; a SIGINT or SIGTERM after it ends the process at once.
+// While it lives, these signals are only noted; but a SIGINT after another one ends the process at once. A second
+// SIGTERM does not: of launchers that pass it on to processes that had it already there are some.
 class StopSignal {
  public:
   StopSignal();

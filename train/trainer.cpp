@@ -274,6 +274,9 @@ Update Trainer::update_on_cuda(bool stop) {
   const std::vector<data::Batch> batches = next_batches_.empty() ? draw_batches(step_) : std::move(next_batches_);
   next_batches_.clear();
   const double learning_rate = optim::learning_rate(schedule_options(config_), step_);
+  // NCCL connects the ranks in the first sums, and may wait for them in later ones.
+  std::optional<comm::Waiting> waiting;
+  waiting.emplace(ranks_, "the update of all ranks to start");
   device_update_->start({.learning_rate = learning_rate,
                          .clip_norm = config_.optim.clip_norm,
                          .optimizer_step = optimizer_->steps() + 1,
@@ -281,12 +284,11 @@ Update Trainer::update_on_cuda(bool stop) {
                          .targets = count_targets(batches),
                          .must_stop = stop ? 1.0 : 0.0},
                         batches);
+  waiting.reset();
   draw_next_batches();
-  optim::UpdateNumbers done;
-  {
-    const comm::Waiting waiting(ranks_, "the update of all ranks");
-    done = device_update_->finish();
-  }
+  waiting.emplace(ranks_, "the update of all ranks");
+  const optim::UpdateNumbers done = device_update_->finish();
+  waiting.reset();
   targets_ = done.targets;
   require_targets(targets_);
   if (done.is_finite == 0) report_divergence(done.loss, done.grad_norm);
@@ -331,8 +333,8 @@ Evaluation Trainer::evaluate(data::Split split, int64_t max_batches) const {
   try {
     return evaluate_once(split, max_batches);
   } catch (const MemoryError&) {
-    // What a recorded update holds may be what is missing.
-    if (!forget_recording()) throw;
+    // What a recorded update holds may be what is missing. With several ranks all would have to record anew.
+    if (ranks_.size() > 1 || !forget_recording()) throw;
   }
   return evaluate_once(split, max_batches);
 }

@@ -1,5 +1,5 @@
-// A bias in each row of a matrix. One thread an element, neighbours in a row: C is written once, and read before where it
-// is added to. For products of one row or column, so its time is that of a launch.
+// A bias in each row of a matrix. One thread an element, neighbours in a row: C is written once, and read before where
+// it is added to. For products of one row or column, so its time is that of a launch.
 #include <algorithm>
 
 #include "autograd/cuda/element.cuh"
@@ -27,7 +27,8 @@ void put_bias(Context&, const Gemm& p) {
   const int64_t blocks = std::min(kMostBlocks, ceil_divide(p.m * p.n, kThreads));
   visit_elements("bias", p.c.dtype, [&](auto zero) {
     using T = decltype(zero);
-    launch(put_bias_kernel<T>, {static_cast<unsigned>(blocks), kThreads}, elements<T>(p.c), elements<float>(p.bias), p.m, p.n, p.add);
+    launch(put_bias_kernel<T>, {static_cast<unsigned>(blocks), kThreads}, elements<T>(p.c), elements<float>(p.bias),
+           p.m, p.n, p.add);
   });
 }
 

@@ -28,7 +28,7 @@ class RanksOnCuda : public CudaTest {
     all.insert(all.end(), more.begin(), more.end());
     return tiny_config(all);
   }
-  static std::vector<double> losses(train::Trainer& trainer, int updates = 4) {
+  static std::vector<double> losses(train::Trainer& trainer, int updates = 3) {
     std::vector<double> result;
     for (int i = 0; i < updates; ++i) result.push_back(trainer.update().loss);
     return result;

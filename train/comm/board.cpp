@@ -59,11 +59,15 @@ Board::Board(const std::string& job, int rank, int size, const std::string& fold
 }
 
 Board::~Board() {
+  if (has_name_) unlink();
   slot(rank_).process = 0;
   munmap(page_, static_cast<size_t>(bytes_));
 }
 
-void Board::unlink() noexcept { ::unlink(path_.c_str()); }
+void Board::unlink() noexcept {
+  ::unlink(path_.c_str());
+  has_name_ = false;
+}
 
 void Board::set_update(int64_t update) noexcept { slot(rank_).update = update; }
 void Board::begin_wait() noexcept {

@@ -50,6 +50,7 @@ class Board {
   Slot& slot(int rank) const { return page_->slots[rank]; }
 
   std::string path_;
+  bool has_name_ = true;
   int rank_, size_;
   int64_t bytes_;
   Page* page_ = nullptr;

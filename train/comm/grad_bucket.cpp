@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/core/check.hpp"
+#include "autograd/core/context.hpp"
 
 namespace heed::comm {
 namespace {
@@ -152,17 +153,23 @@ std::vector<size_t> GradBuckets::spans_of(int group) const {
   return spans;
 }
 
-Tensor GradBuckets::whole(int group, const std::vector<Tensor>& own) const {
+Tensor GradBuckets::whole(int group, const std::vector<Tensor>& own, bool wanted) const {
   if (!sharded_) return own.at(0);
   const Tensor& gradients = store_.groups().at(static_cast<size_t>(group)).gradients;
-  const Tensor all = empty(gradients.shape(), gradients.dtype(), gradients.device(), MemoryCategory::workspace);
+  Tensor all;
+  if (wanted) all = empty(gradients.shape(), gradients.dtype(), Device::cpu, MemoryCategory::workspace);
   size_t next = 0;
   for (const Bucket& bucket : buckets_) {
     if (bucket.group != group) continue;
-    copy_elements_to(own_part(all, bucket).ref(), own.at(next++));
-    communicator_.start_all_gather(all.slice(bucket.begin, {bucket.length}).ref());
+    const Tensor part = empty({bucket.length}, gradients.dtype(), gradients.device(), MemoryCategory::workspace);
+    const int64_t length = bucket.length / communicator_.size();
+    copy_elements_to(part.slice(communicator_.rank() * length, {length}).ref(), own.at(next++));
+    communicator_.start_all_gather(part.ref());
+    communicator_.wait();
+    const Waiting waiting(communicator_.ranks(), "the parts of all ranks");
+    synchronize(part.device());
+    if (wanted) copy_elements_to(all.slice(bucket.begin, {bucket.length}).ref(), part);
   }
-  communicator_.wait();
   return all;
 }
 
@@ -174,12 +181,12 @@ void GradBuckets::take_own(int group, const Tensor& whole, const std::vector<Ten
   }
 }
 
-Tensor GradBuckets::whole_weights(int group) const {
+Tensor GradBuckets::whole_weights(int group, bool wanted) const {
   const Tensor& weights = store_.groups().at(static_cast<size_t>(group)).weights;
   if (weights) return weights;
   std::vector<Tensor> own;
   for (const size_t span : spans_of(group)) own.push_back(spans_[span].weights);
-  return whole(group, own);
+  return whole(group, own, wanted);
 }
 
 void GradBuckets::set_weights(int group, const Tensor& whole) {

@@ -43,13 +43,14 @@ class GradBuckets final : private GradientObserver {
   // After the optimizer: all ranks get all weights, and the copies that operations take. Waits.
   void share_weights();
 
-  // A flat tensor as long as group g, on the device, of which each rank has in `own` what belongs to its spans of that
-  // group, in their order. Collective. Not sharded it is own[0] itself.
-  Tensor whole(int group, const std::vector<Tensor>& own) const;
+  // A flat tensor as long as group g, of which each rank has in `own` what belongs to its spans of that group, in their
+  // order: own[0] itself where not sharded, else gathered bucket by bucket into memory of the CPU, of those ranks that
+  // want it; elsewhere no tensor. Collective.
+  Tensor whole(int group, const std::vector<Tensor>& own, bool wanted = true) const;
   // The other way: the parts of spans() of group g in a tensor as long as the group.
   void take_own(int group, const Tensor& whole, const std::vector<Tensor>& own) const;
   // The f32 or f64 weights of a group, whole. Collective where sharded in bf16.
-  Tensor whole_weights(int group) const;
+  Tensor whole_weights(int group, bool wanted = true) const;
   void set_weights(int group, const Tensor& whole);
   // Spans of spans() that belong to a group, in their order.
   std::vector<size_t> spans_of(int group) const;

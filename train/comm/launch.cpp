@@ -26,13 +26,14 @@ int number(const Environment& variable, const char* name, int most) {
 constexpr int kMostRanks = 65535;
 
 struct Names {
-  const char *launcher, *rank, *size, *local_rank;
+  const char *launcher, *rank, *size;
 };
+// srun last: where another launcher is there too, srun has started that one.
 constexpr Names kNames[] = {
-    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    {"mpirun", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"mpirun", "PMI_RANK", "PMI_SIZE"},
+    {"torchrun", "RANK", "WORLD_SIZE"},
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
 };
 
 std::string describe(const Launch& launch, const Names& names) {
@@ -47,8 +48,6 @@ Launch read(const Environment& variable, const Names& names) {
   require<CommunicationError>(launch.rank < launch.size, "the environment has {}: a rank must be below the size",
                               describe(launch, names));
   launch.by_mpi = launch.launcher != "torchrun";
-  // srun with another kind of PMI does not say which of the node's ranks this is; nor does a hand-made environment.
-  if (variable(names.local_rank) != nullptr) launch.local_rank = number(variable, names.local_rank, kMostRanks);
   return launch;
 }
 
@@ -90,7 +89,6 @@ Launch find_launch(const Environment& variable) {
       by = &names;
       continue;
     }
-    // mpirun inside of a step of srun: the inner one has started this process.
     if (std::strcmp(names.launcher, "srun") == 0) continue;
     require<CommunicationError>(launch.size == found.size && launch.rank == found.rank,
                                 "the environment disagrees with itself on the ranks: {}, but {}; unset those of the "

@@ -1,8 +1,9 @@
 // What started this process: mpirun, srun or torchrun, as their environment variables tell.
-//   Open MPI         OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK
-//   MPICH, Intel MPI PMI_RANK, PMI_SIZE, MPI_LOCALRANKID
-//   srun             SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID (a batch script itself is no step)
-//   torchrun         RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
+//   Open MPI         OMPI_COMM_WORLD_RANK, _SIZE
+//   MPICH, Intel MPI PMI_RANK, PMI_SIZE
+//   srun             SLURM_PROCID, SLURM_STEP_NUM_TASKS (a batch script itself is no step). Where it
+//                    has started one of the others, that one counts
+//   torchrun         RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
 #pragma once
 
 #include <functional>
@@ -13,7 +14,6 @@ namespace heed::comm {
 struct Launch {
   std::string launcher;  // "mpirun", "srun", "torchrun"; empty: none, or a world of one
   int rank = 0, size = 1;
-  int local_rank = 0;   // among the ranks of this node
   bool by_mpi = false;  // ranks find each other by MPI, else by TCP
   std::string address;  // by TCP: where rank 0 listens
   int port = 0;         // by TCP

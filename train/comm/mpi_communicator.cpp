@@ -25,7 +25,7 @@ constexpr int64_t kMostAtOnce = int64_t{1} << 30;
 
 class MpiRanks final : public Ranks {
  public:
-  MpiRanks(const Launch& launch, double timeout_s) : Ranks(launch.rank, launch.size, launch.local_rank) {
+  MpiRanks(const Launch& launch, double timeout_s) : Ranks(launch.rank, launch.size) {
     // A rank that never comes keeps all others in MPI_Init.
     watch(launch, timeout_s);
     int given = 0, is_started = 0;
@@ -77,11 +77,14 @@ class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(Ranks& ranks) : Communicator(ranks) {
     // Apart from the values of the host, which go by MPI_COMM_WORLD.
+    const Waiting waiting(ranks, "all ranks to make a communicator");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "make a communicator");
     MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN);
   }
   ~MpiCommunicator() override {
-    if (std::uncaught_exceptions() == 0) MPI_Comm_free(&world_);
+    if (std::uncaught_exceptions() > 0) return;  // the others may not come
+    const Waiting waiting(ranks(), "all ranks to end a communicator");
+    MPI_Comm_free(&world_);
   }
 
   void progress() override {

@@ -71,11 +71,17 @@ class NcclCommunicator final : public Communicator {
       nccl_ = made;
     }
     // Its kernels wait on the device for peers that never come, and with them all that waits for the device.
-    if (ranks.watchdog() != nullptr) ranks.watchdog()->on_timeout([this] { interrupt(); });
+    if (ranks.watchdog() == nullptr) return;
+    ranks.watchdog()->on_timeout([this] { interrupt(); });
+    ranks.watchdog()->ask_for_errors([this] { return error_of_the_network(); });
   }
 
   ~NcclCommunicator() override {
-    if (ranks().watchdog() != nullptr) ranks().watchdog()->on_timeout({});
+    if (ranks().watchdog() != nullptr) {
+      ranks().watchdog()->on_timeout({});
+      ranks().watchdog()->ask_for_errors({});
+    }
+    const Waiting waiting(ranks(), "all ranks to leave NCCL");
     if (std::uncaught_exceptions() > 0) {
       interrupt();  // other ranks may not come any more
     } else if (ncclComm_t comm = nccl_.exchange(nullptr); comm != nullptr) {
@@ -119,6 +125,13 @@ class NcclCommunicator final : public Communicator {
   void follow() {
     cuda::check(cudaEventRecord(ready_, cuda::stream()), "record an event");
     cuda::check(cudaStreamWaitEvent(stream_, ready_, 0), "wait for an event");
+  }
+  // A link or a peer that failed: kernels on the device go on waiting for it.
+  std::string error_of_the_network() const {
+    ncclResult_t state = ncclSuccess;
+    ncclComm_t comm = nccl_;
+    if (comm == nullptr || ncclCommGetAsyncError(comm, &state) != ncclSuccess || state == ncclSuccess) return {};
+    return fmt::format("NCCL: {} ({}); NCCL_DEBUG=INFO tells more", ncclGetErrorString(state), ncclGetLastError(comm));
   }
   void interrupt() {
     if (ncclComm_t comm = nccl_.exchange(nullptr); comm != nullptr) ncclCommAbort(comm);

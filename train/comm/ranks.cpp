@@ -18,7 +18,7 @@ namespace {
 
 class SingleRank final : public Ranks {
  public:
-  SingleRank() : Ranks(0, 1, 0) {}
+  SingleRank() : Ranks(0, 1) {}
   [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }
 
  private:
@@ -42,8 +42,11 @@ void Ranks::watch(const Launch& launch, double timeout_s) {
 
 void Ranks::all_are_here() {
   const auto hosts = gather(host_name());
+  const auto& own = hosts[static_cast<size_t>(rank_)];
   std::vector<bool> elsewhere;
-  for (const auto& host : hosts) elsewhere.push_back(host != hosts[static_cast<size_t>(rank_)]);
+  for (const auto& host : hosts) elsewhere.push_back(host != own);
+  // Not every launcher says which of its node's ranks this is.
+  local_rank_ = static_cast<int>(std::count(hosts.begin(), hosts.begin() + rank_, own));
   watchdog_->set_elsewhere(elsewhere);
   board_->unlink();
 }
@@ -86,19 +89,21 @@ std::unique_ptr<Ranks> join_ranks(double timeout_s) {
 }
 
 void share_processors(Ranks& ranks) {
-  if (ranks.size() == 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return;
+  if (ranks.size() == 1) return;
   struct Place {
     std::array<char, 256> host;
     cpu_set_t processors;
   };
   Place mine{.host = host_name(), .processors = {}};
-  if (sched_getaffinity(0, sizeof(mine.processors), &mine.processors) != 0) return;
+  const bool is_known = sched_getaffinity(0, sizeof(mine.processors), &mine.processors) == 0;
   int sharing = 0;
   for (const Place& place : ranks.gather(mine)) {
     cpu_set_t common;
     CPU_AND(&common, &mine.processors, &place.processors);
     if (place.host == mine.host && CPU_COUNT(&common) > 0) ++sharing;
   }
+  // Not sooner: the variable need not have come to all ranks, and all of them gather.
+  if (!is_known || std::getenv("OMP_NUM_THREADS") != nullptr) return;
   cpu::set_max_threads(std::max(1, CPU_COUNT(&mine.processors) / sharing));
 }
 

@@ -51,7 +51,7 @@ class Ranks {
   [[noreturn]] virtual void abort(int exit_code) = 0;
 
  protected:
-  Ranks(int rank, int size, int local_rank) : rank_(rank), size_(size), local_rank_(local_rank) {}
+  Ranks(int rank, int size) : rank_(rank), size_(size) {}
   // By a class that reaches other ranks, before it begins to.
   void watch(const Launch& launch, double timeout_s);
   // By the same, when all have come: ranks of other hosts are out of sight, and the board's name can go.
@@ -59,7 +59,7 @@ class Ranks {
   virtual void gather_bytes(const void* mine, int64_t bytes, void* all) = 0;
 
  private:
-  int rank_, size_, local_rank_;
+  int rank_, size_, local_rank_ = 0;
   int64_t update_ = 0;
   std::unique_ptr<Board> board_;
   std::unique_ptr<Watchdog> watchdog_;

@@ -31,7 +31,7 @@ Watchdog::~Watchdog() {
 Watchdog::Wait::Wait(Watchdog& watchdog, const char* what) : watchdog_(watchdog) {
   const std::lock_guard guard(watchdog_.mutex_);
   watchdog_.waits_for_ = what;
-  watchdog_.began_ = std::chrono::steady_clock::now();
+  watchdog_.waited_s_ = 0;
   watchdog_.board_.begin_wait();
 }
 
@@ -52,6 +52,11 @@ void Watchdog::set_elsewhere(std::vector<bool> elsewhere) {
   elsewhere_ = std::move(elsewhere);
 }
 
+void Watchdog::ask_for_errors(std::function<std::string()> question) {
+  const std::lock_guard guard(mutex_);
+  question_ = std::move(question);
+}
+
 void Watchdog::on_timeout(std::function<void()> action) {
   const std::lock_guard guard(mutex_);
   action_ = std::move(action);
@@ -59,34 +64,39 @@ void Watchdog::on_timeout(std::function<void()> action) {
 
 // Looks a few times a second, so that a wait costs its thread no system call.
 void Watchdog::watch() {
-  const auto timeout = std::chrono::duration<double>(timeout_s_);
-  const auto pause = std::min(timeout / 10, std::chrono::duration<double>(0.25));
+  using Clock = std::chrono::steady_clock;
+  const double pause_s = std::min(timeout_s_ / 10, 0.25);
   std::unique_lock lock(mutex_);
-  while (!ending_) {
-    changed_.wait_for(lock, pause);
-    if (waits_for_ == nullptr || std::chrono::steady_clock::now() - began_ < timeout) continue;
-    give_up(waits_for_);
+  for (auto before = Clock::now(); !ending_;) {
+    changed_.wait_for(lock, std::chrono::duration<double>(pause_s));
+    const auto now = Clock::now();
+    waited_s_ += std::min(std::chrono::duration<double>(now - before).count(), 2 * pause_s);
+    before = now;
+    if (waits_for_ == nullptr) continue;
+    if (const std::string error = question_ ? question_() : std::string(); !error.empty()) give_up(error);
+    if (waited_s_ < timeout_s_) continue;
+    give_up(fmt::format("waited {:g} s (train.comm_timeout_s) for {}; missing: {}", timeout_s_, waits_for_,
+                        missing_ranks()));
   }
 }
 
-std::string Watchdog::report(const char* what) const {
+std::string Watchdog::missing_ranks() const {
   std::string ranks;
   for (const int rank : board_.missing(elsewhere_)) {
     ranks += (ranks.empty() ? "" : ", ") + board_.describe(rank);
   }
-  if (ranks.empty()) ranks = "no rank of this node is missing, so one of another node is";
-  const std::string place = update_ == 0 ? std::string() : fmt::format(", update {}", update_);
-  return fmt::format("heed: rank {}{}: waited {:g} s (train.comm_timeout_s) for {}; missing: {}\n", board_.rank(),
-                     place, timeout_s_, what, ranks);
+  return ranks.empty() ? "no rank of this node is missing, so one of another node is" : ranks;
 }
 
-void Watchdog::give_up(const char* what) {
+void Watchdog::give_up(const std::string& reason) {
+  const std::string place = update_ == 0 ? std::string() : fmt::format(", update {}", update_);
   // The others come to the same end within moments; what they would write is the same.
-  if (board_.claim_report()) train::write_notice(report(what));
+  if (board_.claim_report()) train::write_notice(fmt::format("heed: rank {}{}: {}\n", board_.rank(), place, reason));
   board_.unlink();  // where not all have come, nobody else does
+  // ncclCommAbort itself may wait: for recorded graphs to be destroyed, for other ranks.
   if (action_) {
-    action_();
-    usleep(200'000);
+    std::thread(action_).detach();
+    usleep(500'000);
   }
   _exit(7);
 }

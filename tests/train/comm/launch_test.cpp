@@ -50,11 +50,9 @@ TEST(Launch, ByMpirun) {
   EXPECT_EQ(launch.launcher, "mpirun");
   EXPECT_EQ(launch.rank, 3);
   EXPECT_EQ(launch.size, 4);
-  EXPECT_EQ(launch.local_rank, 1);
   EXPECT_TRUE(launch.by_mpi);
   const Launch hydra = launch_of({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}});
   EXPECT_EQ(hydra.rank, 1);
-  EXPECT_EQ(hydra.local_rank, 0);
 }
 
 TEST(Launch, BySrunAndByMpirunInsideOfIt) {
@@ -63,10 +61,13 @@ TEST(Launch, BySrunAndByMpirunInsideOfIt) {
   EXPECT_EQ(launch.launcher, "srun");
   EXPECT_EQ(launch.rank, 5);
   EXPECT_EQ(launch.size, 16);
-  EXPECT_EQ(launch.local_rank, 2);
   const Launch inner = launch_of(with(srun, kMpirun));
   EXPECT_EQ(inner.launcher, "mpirun");
   EXPECT_EQ(inner.rank, 3);
+  // One task of srun a node, each a torchrun.
+  const Launch workers = launch_of(with({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}, kTorchrun));
+  EXPECT_EQ(workers.launcher, "torchrun");
+  EXPECT_EQ(workers.size, 8);
 }
 
 TEST(Launch, ByTorchrun) {

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "autograd/core/check.hpp"
 #include "tests/support/child_process.hpp"
 
@@ -29,7 +31,7 @@ int free_port() {
 Launch launch_of(int rank, int size, int port) {
   Launch launch;
   launch.launcher = "torchrun";
-  launch.rank = launch.local_rank = rank;
+  launch.rank = rank;
   launch.size = size;
   launch.address = "127.0.0.1";
   launch.port = port;
@@ -88,7 +90,45 @@ TEST(TcpRanks, SayThatAPeerIsGone) {
   EXPECT_NE(results[2].find("rank 0 is gone"), std::string::npos) << results[2];
 }
 
-TEST(TcpRanks, RefuseAnotherWorldAndStrangers) {
+// As scanners and health checks do.
+TEST(TcpRanks, LetStrangersGo) {
+  const int port = free_port();
+  ChildProcess root([=] {
+    const auto ranks = join_tcp_ranks(launch_of(0, 2, port), 20);
+    ranks->barrier();
+    return std::string("joined");
+  });
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  for (const char* said : {"", "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"}) {
+    int stranger = -1;
+    do {
+      if (stranger >= 0) ::close(stranger);
+      usleep(10'000);
+      stranger = ::socket(AF_INET, SOCK_STREAM, 0);
+    } while (::connect(stranger, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0);
+    EXPECT_EQ(::send(stranger, said, strlen(said), MSG_NOSIGNAL), static_cast<ssize_t>(strlen(said)));
+    ::close(stranger);
+  }
+  EXPECT_EQ(test::in_child([=] {
+              Launch other = launch_of(1, 2, port);
+              other.job = "another job";
+              join_tcp_ranks(other, 0.5);
+              return std::string("joined");
+            }),
+            "[the child process ended with status 1792]");
+  const std::string second = test::in_child([=] {
+    const auto ranks = join_tcp_ranks(launch_of(1, 2, port), 20);
+    ranks->barrier();
+    return std::string("joined");
+  });
+  EXPECT_EQ(second, "joined");
+  EXPECT_EQ(root.result(), "joined");
+}
+
+TEST(TcpRanks, RefuseAnotherWorld) {
   const int port = free_port();
   ChildProcess root([=] {
     join_tcp_ranks(launch_of(0, 2, port), 20);
@@ -99,15 +139,16 @@ TEST(TcpRanks, RefuseAnotherWorldAndStrangers) {
     return std::string("joined");
   });
   EXPECT_EQ(root.result(), "rank 1 was started in a world of 3, rank 0 in one of 2");
+  kill(other.process(), SIGTERM);  // it would look for another rank 0 until its timeout
   EXPECT_NE(other.result(), "joined");
 }
 
 TEST(TcpRanks, NameAPortThatIsTaken) {
   const int port = free_port();
-  const int socket = ::socket(AF_INET6, SOCK_STREAM, 0);
-  sockaddr_in6 address{};
-  address.sin6_family = AF_INET6;
-  address.sin6_port = htons(static_cast<uint16_t>(port));
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
   ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   ASSERT_EQ(::listen(socket, 1), 0);
   const std::string result = test::in_child([=] {

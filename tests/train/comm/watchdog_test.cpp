@@ -102,6 +102,44 @@ TEST(Watchdog, RunsWhatInterruptsALibrary) {
   Board(job(), 0, 2).unlink();
 }
 
+TEST(Watchdog, EndsAlsoWhereTheLibraryCannotBeInterrupted) {
+  const test::TemporaryFolder folder;
+  EXPECT_EQ(waiting_rank(job(), 0, 2, folder.path() / "stderr", [] { sleep(20); }).result(), kExit7);
+}
+
+TEST(Watchdog, EndsAWaitWhereALibraryKnowsOfAnError) {
+  const test::TemporaryFolder folder;
+  const auto output = folder.path() / "stderr";
+  EXPECT_EQ(test::in_child([&] {
+              ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY, 0600), STDERR_FILENO);
+              Board board(job(), 0, 2);
+              Watchdog watchdog(board, 60);
+              watchdog.ask_for_errors([] { return std::string("the link is down"); });
+              const Watchdog::Wait wait(watchdog, "the sums");
+              sleep(20);
+              return std::string("not ended");
+            }),
+            kExit7);
+  EXPECT_EQ(test::read_file(output), "heed: rank 0: the link is down\n");
+}
+
+// A job that is suspended for longer than the timeout goes on when it is continued.
+TEST(Watchdog, DoesNotCountTheTimeOfAStoppedProcess) {
+  ChildProcess stopped([] {
+    Board board(job(), 0, 2);
+    board.unlink();
+    Watchdog watchdog(board, 1);
+    const Watchdog::Wait wait(watchdog, "the sums");
+    usleep(100'000);
+    raise(SIGSTOP);
+    usleep(300'000);
+    return std::string("alive");
+  });
+  sleep(3);
+  kill(stopped.process(), SIGCONT);
+  EXPECT_EQ(stopped.result(), "alive");
+}
+
 TEST(Watchdog, LetsShortWaitsPass) {
   EXPECT_EQ(test::in_child([] {
               Board board(job(), 0, 2);
