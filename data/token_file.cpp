@@ -82,6 +82,8 @@ std::shared_ptr<const Tokenizer> read_tokenizer(const Hdf5File& file, const std:
 
 TokenFile::TokenFile(const std::string& path)
     : name_(quoted_path(path)),
+      on_disk_(path, PosixFile::Access::read),
+      bytes_on_disk_(on_disk_.size()),
       file_(open_sealed(path)),
       tokens_(file_.dataset("tokens", {Hdf5Type::u16, Hdf5Type::u32})),
       num_tokens_(tokens_.size()),
@@ -121,7 +123,8 @@ void TokenFile::read(int64_t first, std::span<int32_t> tokens) const {
     if (!verified_[block]) verify_block(block);
   }
   read_tokens(tokens_, first, tokens);
-  require<DataError>(inside(tokens, tokenizer_->vocab_size()), "{} has changed since it was opened", name_);
+  require<DataError>(inside(tokens, tokenizer_->vocab_size()) && on_disk_.size() == bytes_on_disk_,
+                     "{} has changed since it was opened", name_);
 }
 
 void TokenFile::verify(const Progress& progress) const {

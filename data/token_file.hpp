@@ -15,6 +15,7 @@
 #include <mutex>
 
 #include "data/hdf5_file.hpp"
+#include "data/posix_file.hpp"
 #include "data/splits.hpp"
 #include "data/text_file.hpp"
 #include "data/token_sequence.hpp"
@@ -36,7 +37,8 @@ class TokenFile final : public TokenSequence {
   explicit TokenFile(const std::string& path);
 
   int64_t size() const override { return num_tokens_; }
-  // Also throws DataError if one of the blocks read is damaged.
+  // Also throws DataError if one of the blocks read is damaged, or the file has another size than it had when it was
+  // opened.
   void read(int64_t first, std::span<int32_t> tokens) const override;
 
   // Checks every block; reports bytes on disk.
@@ -52,6 +54,8 @@ class TokenFile final : public TokenSequence {
   void verify_block(int64_t block) const;
 
   std::string name_;
+  PosixFile on_disk_;  // its size tells: HDF5 reads zeros behind the end of a file that was cut off meanwhile
+  int64_t bytes_on_disk_;
   Hdf5File file_;
   Hdf5Dataset tokens_;
   int64_t num_tokens_;

@@ -207,6 +207,24 @@ TEST(TokenFile, ADamagedBlockDoesNotKeepOthersFromBeingRead) {
   EXPECT_TRUE(contains(error_text<DataError>([&] { file.verify(); }), {"damaged", "from 65536 on"}));
 }
 
+// HDF5 reads zeros behind the end, which are tokens too.
+TEST(TokenFile, FindsThatItWasCutOffOrGrewAfterItWasOpened) {
+  for (const int change : {-5000, 1}) {
+    const ScratchFolder folder;
+    const std::string path = write_tokens(folder, ByteTokenizer(false), counting_tokens(70'000, 256), {70'000, 0, 0});
+    const TokenFile file(path);
+    Ids tokens(10);
+    file.read(0, tokens);
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) + static_cast<uintmax_t>(change));
+    try {
+      file.read(0, tokens);
+      ADD_FAILURE() << "read on";
+    } catch (const DataError& error) {
+      EXPECT_NE(std::string(error.what()).find("has changed since it was opened"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(TokenFile, RefusesAFileOfAnotherVersionByName) {
   const ScratchFolder folder;
   const std::string path = folder.path("older.h5");

@@ -59,6 +59,7 @@ Board::Board(const std::string& job, int rank, int size, const std::string& fold
 }
 
 Board::~Board() {
+  // A rank that leaves before all are here has failed, and no other will come this far.
   if (has_name_) unlink();
   slot(rank_).process = 0;
   munmap(page_, static_cast<size_t>(bytes_));

@@ -15,7 +15,7 @@ class Board {
   // job; or without one of /dev/shm, where it stays when all ranks are killed before they could unlink it. Throws
   // CommunicationError.
   Board(const std::string& job, int rank, int size, const std::string& folder = {});
-  ~Board();
+  ~Board();  // unlinks it too
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
