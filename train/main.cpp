@@ -69,8 +69,8 @@ void print_info() {
                cpu::thread_library(), cpu::instruction_set(), cpu::gemm_library());
   print_cuda();
   const std::string mpi = comm::mpi_library(), nccl = comm::nccl_version();
-  train::print("ranks         by {}, {}\n", mpi.empty() ? "no MPI: not found when heed was built" : mpi,
-               nccl.empty() ? "no NCCL" : "NCCL " + nccl);
+  train::print("ranks         {}, {}\n", mpi.empty() ? "no MPI in this build" : "by " + mpi,
+               nccl.empty() ? "no NCCL in this build" : "NCCL " + nccl);
 }
 
 int guarded(const std::function<int()>& command) {

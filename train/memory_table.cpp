@@ -26,10 +26,12 @@ MemoryEstimate estimate_memory(const Config& config, const nn::Gpt& model) {
   const int64_t element = size_bytes(precision), exact = size_bytes(compute_dtype(precision));
   const nn::GptConfig& m = model.config();
   MemoryEstimate estimate;
-  estimate.gradients = model.parameters().parameters() * exact;
-  const int64_t copies = element == exact ? 0 : model.parameters().groups()[0].parameters * element;
-  estimate.parameters = estimate.gradients + copies;
-  estimate.optimizer = config.optim.optimizer == OptimizerKind::adamw ? 2 * estimate.gradients : 0;
+  const int64_t all = model.parameters().parameters(), matrices = model.parameters().groups()[0].parameters;
+  const int64_t sharing = config.train.shard_optimizer ? config.train.ranks : 1;
+  estimate.gradients = all * exact;
+  estimate.parameters = estimate.gradients;
+  if (element != exact) estimate.parameters += matrices * element - matrices * exact * (sharing - 1) / sharing;
+  estimate.optimizer = config.optim.optimizer == OptimizerKind::adamw ? 2 * estimate.gradients / sharing : 0;
   const int64_t tokens = config.train.rows_per_micro_batch() * m.seq_len;
   const int64_t blocks =
       config.train.recompute ? m.num_layers * m.d_model + elements_per_block(m) : m.num_layers * elements_per_block(m);
@@ -54,7 +56,8 @@ std::string memory_table(const MemoryEstimate& e) {
   const Line lines[] = {
       {MemoryCategory::parameters, e.parameters, "model.d_model, model.num_layers"},
       {MemoryCategory::gradients, e.gradients, "the same"},
-      {MemoryCategory::optimizer, e.optimizer, "optim.optimizer = \"sgd\""},
+      {MemoryCategory::optimizer, e.optimizer,
+       "optim.optimizer = \"sgd\"; with several ranks train.shard_optimizer = true"},
       {MemoryCategory::activations, e.activations, "train.micro_batch_size, train.recompute = true, model.seq_len"}};
   std::string text = fmt::format("memory        {:>11}  about, lowered by\n", human_bytes(e.total()));
   for (const Line& line : lines) {
