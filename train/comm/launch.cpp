@@ -1,7 +1,5 @@
 #include "train/comm/launch.hpp"
 
-#include <unistd.h>
-
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -67,6 +65,7 @@ void find_master(const Environment& variable, Launch& launch) {
                               "the environment has RANK and WORLD_SIZE but no MASTER_ADDR: start heed with torchrun or "
                               "mpirun, or set MASTER_ADDR and MASTER_PORT to a host and a free port of rank 0");
   launch.address = address;
+  if (const char* run = variable("TORCHELASTIC_RUN_ID"); run != nullptr) launch.run = run;
   launch.port = number(variable, "MASTER_PORT", 65534);
   // The port itself belongs to torchrun's own store then.
   const char* agent = variable("TORCHELASTIC_USE_AGENT_STORE");
@@ -81,8 +80,7 @@ Launch find_launch(const Environment& variable) {
   for (const Names& names : kNames) {
     if (variable(names.size) == nullptr) continue;
     // RANK without WORLD_SIZE, or the other way round, is somebody else's.
-    if (!names.launcher[0] || (std::strcmp(names.launcher, "torchrun") == 0 && variable(names.rank) == nullptr))
-      continue;
+    if (std::strcmp(names.launcher, "torchrun") == 0 && variable(names.rank) == nullptr) continue;
     const Launch launch = read(variable, names);
     if (by == nullptr) {
       found = launch;

@@ -17,6 +17,7 @@ struct Launch {
   bool by_mpi = false;  // ranks find each other by MPI, else by TCP
   std::string address;  // by TCP: where rank 0 listens
   int port = 0;         // by TCP
+  std::string run;      // by TCP: names the run on all nodes, where the launcher does
   std::string job;      // names the job on its node
   std::string folder;   // of the node, which the launcher removes at the end of the job; empty: none
 };

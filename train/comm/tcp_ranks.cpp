@@ -83,10 +83,10 @@ void limit_wait(int socket, int seconds) {
 struct Greeting {
   char magic[8] = {'h', 'e', 'e', 'd', 'r', 'a', 'n', 'k'};
   int32_t size = 0, rank = 0;
-  uint64_t job = 0;
+  uint64_t run = 0;
 
   bool is_of(const Greeting& other) const {
-    return std::memcmp(magic, other.magic, sizeof(magic)) == 0 && job == other.job;
+    return std::memcmp(magic, other.magic, sizeof(magic)) == 0 && run == other.run;
   }
 };
 
@@ -106,7 +106,7 @@ class TcpRanks final : public Ranks {
 
  private:
   Greeting greeting(const Launch& launch) const {
-    return {.size = size(), .rank = rank(), .job = data::checksum(launch.job)};
+    return {.size = size(), .rank = rank(), .run = data::checksum(launch.run)};
   }
 
   void accept_all(const Launch& launch) {

@@ -114,7 +114,8 @@ TEST(TcpRanks, LetStrangersGo) {
   }
   EXPECT_EQ(test::in_child([=] {
               Launch other = launch_of(1, 2, port);
-              other.job = "another job";
+              other.run = "another run";
+              other.job += " of another run";
               join_tcp_ranks(other, 0.5);
               return std::string("joined");
             }),
