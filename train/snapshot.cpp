@@ -114,9 +114,9 @@ CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
       });
     };
     keep(buckets.whole_weights(group, is_root), parameter_name);
-    for (const auto& [moment, by_span] : moments) {
-      keep(buckets.whole(group, of_group(buckets, group, by_span), is_root),
-           [&](const Entry& entry) { return moment_name(moment, entry); });
+    for (const auto& moment : moments) {
+      keep(buckets.whole(group, of_group(buckets, group, moment.second), is_root),
+           [&](const Entry& entry) { return moment_name(moment.first, entry); });
     }
   }
   content.integers[kStepName] = trainer.step();
@@ -154,9 +154,9 @@ RunState restore(Trainer& trainer, const CheckpointContent& content) {
   }
   for (int group = 0; group < static_cast<int>(store.groups().size()); ++group) {
     trainer.buckets().set_weights(group, flat_of(store, group, content, parameter_name));
-    for (const auto& [moment, by_span] : moments) {
-      const auto name = [&](const Entry& entry) { return moment_name(moment, entry); };
-      buckets.take_own(group, flat_of(store, group, content, name), of_group(buckets, group, by_span));
+    for (const auto& moment : moments) {
+      const auto name = [&](const Entry& entry) { return moment_name(moment.first, entry); };
+      buckets.take_own(group, flat_of(store, group, content, name), of_group(buckets, group, moment.second));
     }
   }
   trainer.resume_at(content.integer(kStepName), content.integer("optimizer_steps"));
