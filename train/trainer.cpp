@@ -113,7 +113,7 @@ optim::ScheduleOptions schedule_options(const Config& config) {
           .total_steps = config.train.steps};
 }
 
-Trainer::Trainer(const Config& config, std::unique_ptr<comm::Ranks> own_ranks, comm::Ranks& ranks,
+Trainer::Trainer(const Config& config, std::unique_ptr<comm::Ranks>&& own_ranks, comm::Ranks& ranks,
                  const MakeCommunicator& make)
     : own_ranks_(std::move(own_ranks)), ranks_(ranks), config_(config) {
   comm::require_same(ranks_, "config", config_to_toml(config_));

@@ -65,7 +65,8 @@ class Trainer {
   // The micro-batches of update step + 1.
   std::vector<data::Batch> draw_batches(int64_t step) const;
   Trainer(const Config& config, std::unique_ptr<comm::Ranks> single);
-  Trainer(const Config& config, std::unique_ptr<comm::Ranks> own_ranks, comm::Ranks& ranks,
+  // By reference: a caller may name *own_ranks beside it, in whatever order a compiler takes arguments.
+  Trainer(const Config& config, std::unique_ptr<comm::Ranks>&& own_ranks, comm::Ranks& ranks,
           const MakeCommunicator& make);
   void build();
   void build_update();

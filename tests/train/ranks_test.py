@@ -274,6 +274,12 @@ class OneVoice(Ranks):
         rows = [row["step"] for row in rows_of(self.folder / "ranks")]
         self.assertEqual(rows, [str(step) for step in range(1, 21)])
 
+    def test_a_variable_that_only_one_rank_has(self):
+        # As mpirun leaves it on the nodes to which it comes by ssh.
+        train = self.train("steps=2")
+        job = self.mpirun((1, ["env", "-u", "OMP_NUM_THREADS", *train]), (1, ["env", "OMP_NUM_THREADS=1", *train]))
+        self.assert_success(job)
+
 
 if __name__ == "__main__":
     sys.argv = [word for word in sys.argv if word != "--all"]
