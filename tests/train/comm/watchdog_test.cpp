@@ -104,7 +104,9 @@ TEST(Watchdog, RunsWhatInterruptsALibrary) {
 
 TEST(Watchdog, EndsAlsoWhereTheLibraryCannotBeInterrupted) {
   const test::TemporaryFolder folder;
+  const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(waiting_rank(job(), 0, 2, folder.path() / "stderr", [] { sleep(20); }).result(), kExit7);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "it waited for the interruption";
 }
 
 TEST(Watchdog, EndsAWaitWhereALibraryKnowsOfAnError) {
@@ -172,6 +174,8 @@ TEST(Board, LeavesNothingBehind) {
     board.set_update(3);  // the page itself stays until the end
   }
   EXPECT_EQ(names(), before);
+  { const Board left_early("only here " + std::to_string(getpid()), 0, 2); }
+  EXPECT_EQ(names(), before) << "a rank that fails before all are here takes the name away";
 }
 
 }  // namespace
