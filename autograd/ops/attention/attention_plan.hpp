@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autograd/core/shape.hpp"
+#include "autograd/cpu/line.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/ops/attention/attention.hpp"
 
@@ -18,14 +19,6 @@ namespace heed::cpu {
 inline constexpr int64_t kTileQueries = 128, kForwardKeys = 512, kBackwardKeys = 64;
 // Rows of a strip, at most: padding of tiles.
 inline constexpr int64_t kMaxStrip = 8;
-
-// Rows are padded to whole cache lines, so every row is aligned and vectors of any length fit.
-template <class T>
-inline constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
-template <class T>
-constexpr int64_t padded(int64_t n) {
-  return round_up(n, kLine<T>);
-}
 
 // Query heads that share a kv head.
 inline int64_t group_size(const AttentionProblem& p) { return p.heads / p.kv_heads; }

@@ -1,0 +1,94 @@
+// Small matrix products held in registers.
+// Read once per instruction set, as simd.hpp is.
+#if defined(HEED_AUTOGRAD_CPU_BLOCK_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_AUTOGRAD_CPU_BLOCK_HPP
+#undef HEED_AUTOGRAD_CPU_BLOCK_HPP
+#else
+#define HEED_AUTOGRAD_CPU_BLOCK_HPP
+#endif
+
+#include <utility>
+
+#include "autograd/cpu/simd.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::cpu::HWY_NAMESPACE {
+
+// Rows of a product that are computed at once: with two vectors each, 16 sums of 32 registers or 8 of 16.
+constexpr int64_t kStrip = HWY_MAX_BYTES >= 64 ? 8 : 4;
+
+// The left factor: row r, step k is data[r * row_stride + k * step_stride].
+template <class T>
+struct Left {
+  const T* data;
+  int64_t row_stride, step_stride;
+};
+
+// kStrip rows and kVectors vectors of a product, in registers. Each element is a sum over ascending steps, so its bits
+// do not depend on how the steps are cut into calls.
+template <class D, int kVectors, class Rows = std::make_index_sequence<kStrip>>
+class Block;
+template <class D, int kVectors, size_t... kRow>
+class Block<D, kVectors, std::index_sequence<kRow...>> {
+ public:
+  using T = hn::TFromD<D>;
+
+  HWY_INLINE explicit Block(D d) {
+    ((sum0_[kRow] = hn::Zero(d)), ...);
+    ((sum1_[kRow] = hn::Zero(d)), ...);
+  }
+
+  HWY_INLINE void load(D d, const T* from, int64_t row_stride) {
+    ((sum0_[kRow] = hn::LoadU(d, from + kRow * row_stride)), ...);
+    if constexpr (kVectors > 1) ((sum1_[kRow] = hn::LoadU(d, from + kRow * row_stride + hn::Lanes(d))), ...);
+  }
+
+  HWY_INLINE void store(D d, T* to, int64_t row_stride) const {
+    (hn::StoreU(sum0_[kRow], d, to + kRow * row_stride), ...);
+    if constexpr (kVectors > 1) (hn::StoreU(sum1_[kRow], d, to + kRow * row_stride + hn::Lanes(d)), ...);
+  }
+
+  // Adds steps [begin, end); the row of the right factor of step k is right + k * right_stride.
+  HWY_INLINE void add(D d, const Left<T>& left, const T* right, int64_t right_stride, int64_t begin, int64_t end) {
+    const T* a = left.data + begin * left.step_stride;
+    const T* b = right + begin * right_stride;
+    for (int64_t k = begin; k < end; ++k, a += left.step_stride, b += right_stride) {
+      const auto b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, kVectors > 1 ? b + hn::Lanes(d) : b);
+      (add_row(d, kRow, a[kRow * left.row_stride], b0, b1), ...);
+    }
+  }
+
+  // The same for those rows only that step k has a part in: uses(row, k).
+  template <class Uses>
+  HWY_INLINE void add_where(D d, const Left<T>& left, const T* right, int64_t right_stride, int64_t begin, int64_t end,
+                            const Uses& uses) {
+    for (int64_t k = begin; k < end; ++k) {
+      const T* a = left.data + k * left.step_stride;
+      const T* b = right + k * right_stride;
+      const auto b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, kVectors > 1 ? b + hn::Lanes(d) : b);
+      ((uses(static_cast<int64_t>(kRow), k) ? add_row(d, kRow, a[kRow * left.row_stride], b0, b1) : void()), ...);
+    }
+  }
+
+ private:
+  HWY_INLINE void add_row(D d, size_t row, T a, Vec<D> b0, Vec<D> b1) {
+    sum0_[row] = hn::MulAdd(hn::Set(d, a), b0, sum0_[row]);
+    if constexpr (kVectors > 1) sum1_[row] = hn::MulAdd(hn::Set(d, a), b1, sum1_[row]);
+  }
+
+  Vec<D> sum0_[sizeof...(kRow)], sum1_[sizeof...(kRow)];
+};
+
+// Calls body(column, block) for blocks of two vectors, and of one at the end, that cover `columns`.
+template <class D, class Body>
+HWY_INLINE void for_each_block(D d, int64_t columns, const Body& body) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + lanes < columns; c += 2 * lanes) body(c, Block<D, 2>(d));
+  if (c < columns) body(c, Block<D, 1>(d));
+}
+
+// NOLINTNEXTLINE(google-readability-namespace-comments)
+}  // namespace heed::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

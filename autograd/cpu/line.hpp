@@ -1,0 +1,18 @@
+// Cache lines of 64 bytes, to which the CPU kernels' own copies are aligned.
+#pragma once
+
+#include <cstdint>
+
+#include "autograd/core/shape.hpp"
+
+namespace heed::cpu {
+
+// Rows are padded to whole cache lines, so every row is aligned and vectors of any length fit.
+template <class T>
+inline constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+template <class T>
+constexpr int64_t padded(int64_t n) {
+  return round_up(n, kLine<T>);
+}
+
+}  // namespace heed::cpu
