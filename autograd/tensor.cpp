@@ -4,6 +4,7 @@
 
 #include "autograd/core/accumulate.hpp"
 #include "autograd/core/dispatch.hpp"
+#include "autograd/cpu/parallel.hpp"
 #include "autograd/tensor_impl.hpp"
 
 namespace heed {
@@ -108,7 +109,14 @@ Tensor empty(const Shape& shape, DType dtype, Device device, MemoryCategory cate
 }
 
 void fill_zero(const TensorRef& tensor) {
-  fill_memory(tensor.data, tensor.device, 0, tensor.shape.numel() * size_bytes(tensor.dtype));
+  const int64_t bytes = tensor.shape.numel() * size_bytes(tensor.dtype);
+  if (tensor.device == Device::cuda) return fill_memory(tensor.data, tensor.device, 0, bytes);
+  // By the threads that have written it last and will again: of gradients, those of the optimizer. One thread took ten
+  // times as long where the cores share no cache.
+  constexpr int64_t kGrainBytes = 1 << 16;
+  cpu::parallel_for(bytes, kGrainBytes, [&](int64_t begin, int64_t end) {
+    fill_memory(static_cast<char*>(tensor.data) + begin, tensor.device, 0, end - begin);
+  });
 }
 
 void copy_elements_to(const TensorRef& to, const ConstTensorRef& from) {

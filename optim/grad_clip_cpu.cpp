@@ -58,7 +58,7 @@ void sum_of_squares(Context& context, const optim::SumOfSquares& p) {
   constexpr int64_t kBlock = 1 << 15;
   const int64_t n = p.values.shape.numel(), blocks = ceil_divide(n, kBlock);
   const Scratch<double> sums(context, blocks);
-  parallel_tasks(blocks, [&](int64_t block) {
+  parallel_tasks(blocks, blocks, [&](int64_t block, int64_t) {
     sums[block] = HWY_DYNAMIC_DISPATCH(sum_squares_block)(p.values, block * kBlock, std::min(n, (block + 1) * kBlock));
   });
   double total = 0;

@@ -2,49 +2,12 @@
 
 #include <algorithm>
 
+#include "autograd/cpu/block_gemm.hpp"
 #include "autograd/cpu/onednn_gemm.hpp"
 #include "autograd/cpu/parallel.hpp"
 
 namespace heed::cpu {
 namespace {
-
-template <class T>
-void start_row(const Gemm<T>& g, T* row) {
-  if (g.add) {
-    if (g.bias != nullptr) {
-      for (int64_t j = 0; j < g.n; ++j) row[j] += g.bias[j];
-    }
-  } else if (g.bias != nullptr) {
-    std::copy_n(g.bias, g.n, row);
-  } else {
-    std::fill_n(row, g.n, T(0));
-  }
-}
-
-template <class T>
-void gemm_loops(const Gemm<T>& g) {
-  const int64_t a_row = g.transpose_a ? 1 : g.k, a_column = g.transpose_a ? g.m : 1;
-  constexpr int64_t kGrainOperations = 1 << 16;
-  parallel_for(g.m, std::max<int64_t>(1, kGrainOperations / std::max<int64_t>(1, g.n * g.k)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t i = begin; i < end; ++i) {
-                   T* row = g.c + i * g.n;
-                   start_row(g, row);
-                   if (g.transpose_b) {
-                     for (int64_t j = 0; j < g.n; ++j) {
-                       T sum = 0;
-                       for (int64_t p = 0; p < g.k; ++p) sum += g.a[i * a_row + p * a_column] * g.b[j * g.k + p];
-                       row[j] += sum;
-                     }
-                   } else {
-                     for (int64_t p = 0; p < g.k; ++p) {
-                       const T factor = g.a[i * a_row + p * a_column];
-                       for (int64_t j = 0; j < g.n; ++j) row[j] += factor * g.b[p * g.n + j];
-                     }
-                   }
-                 }
-               });
-}
 
 // The elements of `from` as To.
 template <class To, class From>
@@ -86,13 +49,27 @@ void gemm_bf16(Context& context, const Gemm<Bf16, Out>& g) {
   has_bf16_products() && !empty ? run_onednn(g) : widened(context, g);
 }
 
+bool uses_onednn(const Gemm<float>& g) {
+  const bool empty = g.m == 0 || g.n == 0 || g.k == 0;
+  return kOneDnn && !empty && !suits_block_gemm(g);
+}
+
 }  // namespace
 
-void gemm(Context&, const Gemm<double>& product) { gemm_loops(product); }
+void gemm(Context& context, const Gemm<double>& product) { block_gemm(context, product); }
 
-void gemm(Context&, const Gemm<float>& product) {
-  const bool empty = product.m == 0 || product.n == 0 || product.k == 0;
-  kOneDnn && !empty ? run_onednn(product) : gemm_loops(product);
+void gemm(Context& context, const Gemm<float>& product) {
+  uses_onednn(product) ? run_onednn(product) : block_gemm(context, product);
+}
+
+void gemm(Context& context, const Gemm<double>& product, const PartDone& done) { block_gemm(context, product, &done); }
+
+void gemm(Context& context, const Gemm<float>& product, const PartDone& done) {
+  if (!uses_onednn(product)) return block_gemm(context, product, &done);
+  run_onednn(product);
+  parallel_for(product.m, ceil_divide(kElementwiseGrain, product.n), [&](int64_t begin, int64_t end) {
+    done({begin, end, 0, product.n});
+  });
 }
 
 void gemm(Context& context, const Gemm<Bf16>& product) { gemm_bf16(context, product); }

@@ -4,6 +4,7 @@
 
 #include "autograd/core/context.hpp"
 #include "autograd/core/tensor_ref.hpp"
+#include "autograd/cpu/parallel.hpp"
 
 namespace heed::cpu {
 
@@ -21,10 +22,21 @@ struct Gemm {
   const ComputeOf<T>* bias = nullptr;
 };
 
+// Rows [row, end_row) and columns [column, end_column) of C.
+struct Part {
+  int64_t row, end_row, column, end_column;
+};
+using PartDone = FunctionRef<void(const Part&)>;
+
 void gemm(Context& context, const Gemm<float>& product);
 void gemm(Context& context, const Gemm<double>& product);
 void gemm(Context& context, const Gemm<Bf16>& product);
 void gemm(Context& context, const Gemm<Bf16, float>& product);
+
+// The product, and done(part) for parts that cover C, each when it is complete: by blocks it is still in a cache then.
+// Parts come on any thread.
+void gemm(Context& context, const Gemm<float>& product, const PartDone& done);
+void gemm(Context& context, const Gemm<double>& product, const PartDone& done);
 
 // Whether bf16 products run on instructions of the processor for them. Elsewhere they are widened to f32 first: the
 // same numbers, but slower than f32.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <vector>
 
 #include "autograd/core/check.hpp"
 
@@ -9,7 +10,6 @@
 #include <omp.h>
 #else
 #include <thread>
-#include <vector>
 #endif
 
 namespace heed::cpu {
@@ -78,15 +78,21 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
   });
 }
 
-void parallel_tasks(int64_t n, FunctionRef<void(int64_t)> body) {
-  const int threads = static_cast<int>(std::min<int64_t>(n, thread_limit()));
+void parallel_tasks(int64_t n, int64_t most_threads, FunctionRef<void(int64_t, int64_t)> body) {
+  const auto threads = static_cast<int>(std::min({n, most_threads, static_cast<int64_t>(thread_limit())}));
   if (threads <= 1 || inside_parallel()) {
-    for (int64_t i = 0; i < n; ++i) body(i);
+    for (int64_t i = 0; i < n; ++i) body(i, 0);
     return;
   }
-  std::atomic<int64_t> next = 0;
-  run_on_threads(threads, [&](int) {
-    for (int64_t i = next++; i < n; i = next++) body(i);
+  const auto first = [&](int share) { return n * share / threads; };
+  std::vector<std::atomic<int64_t>> next(static_cast<size_t>(threads));
+  for (int share = 0; share < threads; ++share) next[static_cast<size_t>(share)] = first(share);
+  run_on_threads(threads, [&](int id) {
+    for (int other = 0; other < threads; ++other) {
+      const int share = (id + other) % threads;
+      std::atomic<int64_t>& task = next[static_cast<size_t>(share)];
+      for (int64_t i = task++; i < first(share + 1); i = task++) body(i, id);
+    }
   });
 }
 

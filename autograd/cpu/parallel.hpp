@@ -38,8 +38,10 @@ void keep_promised_threads();
 // Calls body(begin, end) on disjoint ranges that cover [0, n), each at least `grain` long where there are several.
 // Runs on the calling thread where n < 2 * grain or inside another parallel_for. body must not throw.
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body);
-// Calls body(i) for each i of [0, n), handed out one by one: for tasks of uneven size.
-void parallel_tasks(int64_t n, FunctionRef<void(int64_t)> body);
+// Calls body(i, thread) for each i of [0, n), for tasks of uneven size: each thread begins with its share of a run of
+// tasks, as parallel_for gives it, so it finds in its caches what it has written there before, and then takes from the
+// others'. 0 <= thread < min(n, most_threads, max_threads()).
+void parallel_tasks(int64_t n, int64_t most_threads, FunctionRef<void(int64_t, int64_t)> body);
 
 // Elements below which a simple elementwise loop is not worth waking another thread.
 inline constexpr int64_t kElementwiseGrain = 16384;

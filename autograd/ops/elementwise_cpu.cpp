@@ -3,6 +3,7 @@
 #define HWY_TARGET_INCLUDE "autograd/ops/elementwise_cpu.cpp"
 #include <hwy/foreach_target.h>
 
+#include "autograd/cpu/gelu.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/cpu/simd.hpp"
 #include "autograd/ops/elementwise.hpp"
@@ -38,39 +39,12 @@ void multiply_by_range(const Scaled& p, int64_t begin, int64_t end) {
   });
 }
 
-constexpr double kRoot = 0.7978845608028654;  // sqrt(2/pi)
-constexpr double kCubic = 0.044715;
-
-// min(x^2, 30^2): sigmoid(2u) is 0 or 1 long before, and so neither u nor u' overflows for a large x.
-template <class D, class V = Vec<D>>
-HWY_INLINE V bounded_square(D d, V x) {
-  using T = hn::TFromD<D>;
-  return Min(hn::Mul(x, x), hn::Set(d, static_cast<T>(900)));
-}
-
-template <class D, class V = Vec<D>>
-HWY_INLINE V gelu_gate(D d, V x, V square) {
-  using T = hn::TFromD<D>;
-  const V two_root = hn::Set(d, static_cast<T>(2 * kRoot)), cubic = hn::Set(d, static_cast<T>(2 * kRoot * kCubic));
-  return Sigmoid(d, hn::Mul(x, hn::MulAdd(square, cubic, two_root)));
-}
-
 void gelu_range(const ActivationForward& p, int64_t begin, int64_t end) {
-  write({p.y}, begin, end, [&](auto d, auto read) HWY_ATTR {
-    const auto x = read(p.x);
-    return hn::Mul(x, gelu_gate(d, x, bounded_square(d, x)));
-  });
+  write({p.y}, begin, end, [&](auto d, auto read) HWY_ATTR { return Gelu(d, read(p.x)).value(); });
 }
 
 void gelu_backward_range(const ActivationBackward& p, int64_t begin, int64_t end) {
-  write(p.dx, begin, end, [&](auto d, auto read) HWY_ATTR {
-    using T = hn::TFromD<decltype(d)>;
-    const auto two_root = hn::Set(d, static_cast<T>(2 * kRoot));
-    const auto cubic = hn::Set(d, static_cast<T>(2 * kRoot * 3 * kCubic));
-    const auto x = read(p.x), square = bounded_square(d, x), gate = gelu_gate(d, x, square);
-    const auto gate_slope = hn::Mul(hn::NegMulAdd(gate, gate, gate), hn::MulAdd(square, cubic, two_root));
-    return hn::Mul(read(p.dy), hn::MulAdd(x, gate_slope, gate));
-  });
+  write(p.dx, begin, end, [&](auto d, auto read) HWY_ATTR { return hn::Mul(read(p.dy), Gelu(d, read(p.x)).slope(d)); });
 }
 
 void relu_range(const ActivationForward& p, int64_t begin, int64_t end) {

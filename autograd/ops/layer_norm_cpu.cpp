@@ -113,7 +113,7 @@ void layer_norm_forward(Context&, const LayerNormForward& p) {
 void layer_norm_backward(Context& context, const LayerNormBackward& p) {
   visit_compute(compute_dtype(p.x.dtype), [&](auto zero) {
     ColumnSums<decltype(zero)> sums(context, p.x.shape.rows(), p.x.shape.columns(), 2);
-    parallel_tasks(sums.chunks(), [&](int64_t chunk) {
+    parallel_tasks(sums.chunks(), sums.chunks(), [&](int64_t chunk, int64_t) {
       HWY_DYNAMIC_DISPATCH(differentiate)
       (p, sums.first_row(chunk), sums.first_row(chunk + 1), p.dweight ? sums.partial(chunk, 0) : nullptr,
        p.dbias ? sums.partial(chunk, 1) : nullptr);

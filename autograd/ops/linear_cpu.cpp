@@ -7,7 +7,7 @@
 #include "autograd/cpu/gemm.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/cpu/simd.hpp"
-#include "autograd/ops/linear.hpp"
+#include "autograd/ops/linear_product.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
@@ -39,17 +39,7 @@ namespace heed::cpu {
 HWY_EXPORT(add_rows);
 
 void linear_forward(Context& context, const LinearForward& p) {
-  visit_floating(p.x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    gemm(context, Gemm<T>{.m = p.x.shape.rows(),
-                          .n = p.weight.shape[0],
-                          .k = p.weight.shape[1],
-                          .a = p.x.as<T>(),
-                          .b = p.weight.as<T>(),
-                          .c = p.y.as<T>(),
-                          .transpose_b = true,
-                          .bias = p.bias.as<ComputeOf<T>>()});
-  });
+  visit_floating(p.x.dtype, [&](auto zero) { gemm(context, linear_product<decltype(zero)>(p)); });
 }
 
 void linear_backward(Context& context, const LinearBackward& p) {
@@ -78,7 +68,7 @@ void linear_backward(Context& context, const LinearBackward& p) {
     }
     if (p.dbias) {
       ColumnSums<ComputeOf<T>> sums(context, rows, outputs, 1);
-      parallel_tasks(sums.chunks(), [&](int64_t chunk) {
+      parallel_tasks(sums.chunks(), sums.chunks(), [&](int64_t chunk, int64_t) {
         HWY_DYNAMIC_DISPATCH(add_rows)(p.dy, sums.first_row(chunk), sums.first_row(chunk + 1), sums.partial(chunk, 0));
       });
       sums.finish(0, p.dbias);

@@ -1,7 +1,6 @@
 #include "autograd/ops/linear_gelu.hpp"
 
 #include "autograd/core/dispatch.hpp"
-#include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/linear.hpp"
 #include "autograd/tape.hpp"
 
@@ -12,19 +11,21 @@ Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   Output y(x.shape().with_last(weight.shape()[0]), x.dtype(), x.device());
   // Also where no backward will want it: another product might give other bits, and then a recomputed block would not
   // compute what it computed before.
-  const Tensor u = empty(y.ref().shape, x.dtype(), x.device());
-  HEED_DISPATCH(x.device(), linear_gelu_forward, {.y = y.ref(), .u = u.ref(), .x = x, .weight = weight, .bias = bias});
-  return record("linear_gelu", std::move(y), {x, weight, bias}, [x, weight, u](const Tensor& dy, Gradients& gradients) {
-    // du over u, which nobody else has ever seen.
-    HEED_DISPATCH(x.device(), gelu_backward, {.dx = {u.ref()}, .dy = dy, .x = u});
-    HEED_DISPATCH(x.device(), linear_backward,
-                  {.dx = gradients.sink(0),
-                   .dweight = gradients.parameter_sink(1),
-                   .dbias = gradients.sink(2),
-                   .dy = u,
-                   .x = x,
-                   .weight = weight});
-  });
+  const Tensor kept = empty(y.ref().shape, x.dtype(), x.device());
+  HEED_DISPATCH(x.device(), linear_gelu_forward,
+                {.y = y.ref(), .kept = kept.ref(), .x = x, .weight = weight, .bias = bias});
+  return record("linear_gelu", std::move(y), {x, weight, bias},
+                [x, weight, kept](const Tensor& dy, Gradients& gradients) {
+                  // Over what nobody else has ever seen.
+                  HEED_DISPATCH(x.device(), linear_gelu_du, {.kept = kept.ref(), .dy = dy});
+                  HEED_DISPATCH(x.device(), linear_backward,
+                                {.dx = gradients.sink(0),
+                                 .dweight = gradients.parameter_sink(1),
+                                 .dbias = gradients.sink(2),
+                                 .dy = kept,
+                                 .x = x,
+                                 .weight = weight});
+                });
 }
 
 }  // namespace heed

@@ -19,12 +19,16 @@ void linear_gelu_forward(Context& context, const LinearGeluForward& p) {
                      .k = p.weight.shape[1],
                      .a = p.x,
                      .b = p.weight,
-                     .c = p.u,
+                     .c = p.kept,
                      .transpose_b = true,
                      .bias = p.bias};
   if (gemm_gelu(context, product, p.y)) return;
   gemm(context, product);
-  gelu_forward(context, {.y = p.y, .x = p.u});
+  gelu_forward(context, {.y = p.y, .x = p.kept});
+}
+
+void linear_gelu_du(Context& context, const LinearGeluDu& p) {
+  gelu_backward(context, {.dx = {p.kept}, .dy = p.dy, .x = p.kept});
 }
 
 }  // namespace heed::cuda

@@ -70,7 +70,7 @@ TEST_P(Parallel, LargeWorkIsShared) {
 TEST_P(Parallel, TasksRunOnceEach) {
   for (const int64_t n : {0, 1, 2, 3, 5, 100, 1001}) {
     std::vector<std::atomic<int>> visits(static_cast<size_t>(n));
-    cpu::parallel_tasks(n, [&](int64_t i) { ++visits[static_cast<size_t>(i)]; });
+    cpu::parallel_tasks(n, n, [&](int64_t i, int64_t) { ++visits[static_cast<size_t>(i)]; });
     for (const auto& count : visits) ASSERT_EQ(count, 1) << n;
   }
 }
@@ -83,7 +83,7 @@ TEST_P(Parallel, NestedWorkStaysOnItsThread) {
       if (std::this_thread::get_id() != thread) ++elsewhere;
       visits += end - begin;
     });
-    cpu::parallel_tasks(10, [&](int64_t) {
+    cpu::parallel_tasks(10, 10, [&](int64_t, int64_t) {
       if (std::this_thread::get_id() != thread) ++elsewhere;
       ++visits;
     });
@@ -93,7 +93,7 @@ TEST_P(Parallel, NestedWorkStaysOnItsThread) {
     for (int64_t i = begin; i < end; ++i) nested();
   });
   EXPECT_EQ(visits, n * 1010);
-  cpu::parallel_tasks(n, [&](int64_t) { nested(); });
+  cpu::parallel_tasks(n, n, [&](int64_t, int64_t) { nested(); });
   EXPECT_EQ(visits, 2 * n * 1010);
   EXPECT_TRUE(GetParam() == 1 || elsewhere == 0);  // with one thread the outer work is not parallel
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -177,12 +176,10 @@ inline std::vector<AttentionTask> backward_tasks(const AttentionProblem& p, int6
 template <class T, class Body>
 void for_each_task(const Context& context, int64_t count, int64_t threads, const ScratchLayout<T>& layout,
                    const Body& body) {
-  threads = std::min(threads, count);
+  threads = std::min({threads, count, static_cast<int64_t>(max_threads())});
   const Scratch<T> scratch(context, threads * layout.elements());
-  std::atomic<int64_t> next = 0;
-  parallel_for(threads, 1, [&](int64_t thread, int64_t) {
-    for (int64_t task = next++; task < count; task = next++) body(task, scratch.data() + thread * layout.elements());
-  });
+  parallel_tasks(count, threads,
+                 [&](int64_t task, int64_t thread) { body(task, scratch.data() + thread * layout.elements()); });
 }
 
 }  // namespace heed::cpu

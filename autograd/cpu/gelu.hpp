@@ -1,0 +1,48 @@
+// gelu in vectors; its formula stands in ops/elementwise.hpp.
+// Read once per instruction set, as simd.hpp is.
+#if defined(HEED_AUTOGRAD_CPU_GELU_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_AUTOGRAD_CPU_GELU_HPP
+#undef HEED_AUTOGRAD_CPU_GELU_HPP
+#else
+#define HEED_AUTOGRAD_CPU_GELU_HPP
+#endif
+
+#include "autograd/cpu/simd.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::cpu::HWY_NAMESPACE {
+
+// gelu and its slope at x. Both start from the gate sigmoid(2u).
+template <class D>
+class Gelu {
+ public:
+  using V = Vec<D>;
+
+  HWY_INLINE Gelu(D d, V x) : x_(x), square_(bounded_square(d, x)) {
+    const auto two_root = hn::Set(d, static_cast<T>(2 * kRoot)), cubic = hn::Set(d, static_cast<T>(2 * kRoot * kCubic));
+    gate_ = Sigmoid(d, hn::Mul(x, hn::MulAdd(square_, cubic, two_root)));
+  }
+
+  HWY_INLINE V value() const { return hn::Mul(x_, gate_); }
+  HWY_INLINE V slope(D d) const {
+    const auto two_root = hn::Set(d, static_cast<T>(2 * kRoot));
+    const auto cubic = hn::Set(d, static_cast<T>(2 * kRoot * 3 * kCubic));
+    const auto gate_slope = hn::Mul(hn::NegMulAdd(gate_, gate_, gate_), hn::MulAdd(square_, cubic, two_root));
+    return hn::MulAdd(x_, gate_slope, gate_);
+  }
+
+ private:
+  using T = hn::TFromD<D>;
+  static constexpr double kRoot = 0.7978845608028654;  // sqrt(2/pi)
+  static constexpr double kCubic = 0.044715;
+
+  // min(x^2, 30^2): sigmoid(2u) is 0 or 1 long before, and so neither u nor u' overflows for a large x.
+  static HWY_INLINE V bounded_square(D d, V x) { return Min(hn::Mul(x, x), hn::Set(d, static_cast<T>(900))); }
+
+  V x_, square_, gate_;
+};
+
+// NOLINTNEXTLINE(google-readability-namespace-comments)
+}  // namespace heed::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,21 @@
+// The matrix product of a linear layer's forward on the CPU.
+#pragma once
+
+#include "autograd/cpu/gemm.hpp"
+#include "autograd/ops/linear.hpp"
+
+namespace heed::cpu {
+
+template <class T>
+Gemm<T> linear_product(const LinearForward& p) {
+  return {.m = p.x.shape.rows(),
+          .n = p.weight.shape[0],
+          .k = p.weight.shape[1],
+          .a = p.x.as<T>(),
+          .b = p.weight.as<T>(),
+          .c = p.y.as<T>(),
+          .transpose_b = true,
+          .bias = p.bias.as<ComputeOf<T>>()};
+}
+
+}  // namespace heed::cpu
