@@ -9,6 +9,7 @@
 
 #include <utility>
 
+#include "autograd/cpu/line.hpp"
 #include "autograd/cpu/simd.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -43,6 +44,10 @@ class Block<D, kVectors, std::index_sequence<kRow...>> {
     if constexpr (kVectors > 1) ((sum1_[kRow] = hn::LoadU(d, from + kRow * row_stride + hn::Lanes(d))), ...);
   }
 
+  HWY_INLINE void prefetch(const T* from, int64_t row_stride) const {
+    for (size_t c = 0; c < kVectors * hn::Lanes(D()); c += kLine<T>) (hwy::Prefetch(from + kRow * row_stride + c), ...);
+  }
+
   HWY_INLINE void store(D d, T* to, int64_t row_stride) const {
     (hn::StoreU(sum0_[kRow], d, to + kRow * row_stride), ...);
     if constexpr (kVectors > 1) (hn::StoreU(sum1_[kRow], d, to + kRow * row_stride + hn::Lanes(d)), ...);
@@ -68,6 +73,14 @@ class Block<D, kVectors, std::index_sequence<kRow...>> {
       const auto b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, kVectors > 1 ? b + hn::Lanes(d) : b);
       ((uses(static_cast<int64_t>(kRow), k) ? add_row(d, kRow, a[kRow * left.row_stride], b0, b1) : void()), ...);
     }
+  }
+
+  // Calls body(row, column, vector).
+  template <class Body>
+  HWY_INLINE void each(D d, const Body& body) const {
+    (body(static_cast<int64_t>(kRow), int64_t{0}, sum0_[kRow]), ...);
+    if constexpr (kVectors > 1)
+      (body(static_cast<int64_t>(kRow), static_cast<int64_t>(hn::Lanes(d)), sum1_[kRow]), ...);
   }
 
  private:

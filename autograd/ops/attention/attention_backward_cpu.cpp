@@ -9,9 +9,9 @@
 #define HWY_TARGET_INCLUDE "autograd/ops/attention/attention_backward_cpu.cpp"
 #include <hwy/foreach_target.h>
 
+#include "autograd/cpu/block.hpp"
 #include "autograd/ops/attention/attention_dropout.hpp"
 #include "autograd/ops/attention/attention_plan.hpp"
-#include "autograd/ops/attention/attention_product.hpp"
 #include "autograd/ops/attention/attention_softmax.hpp"
 #include "autograd/ops/attention/attention_tile.hpp"
 
@@ -39,8 +39,8 @@ class BackwardTask {
     key_rows_ = scratch + layout.keys;
     dk_ = scratch + layout.dk;
     dv_ = scratch + layout.dv;
-    queries_ = scratch + layout.queries;
-    dy_ = scratch + layout.dy;
+    own_queries_ = scratch + layout.queries;
+    own_dy_ = scratch + layout.dy;
     dq_ = scratch + layout.dq;
     lse_ = scratch + layout.lse;
     deltas_ = scratch + layout.deltas;
@@ -105,12 +105,12 @@ class BackwardTask {
   void query_tile() {
     const int64_t strips = round_up(rows_, kStrip);
     const int64_t index = (task_.batch * p_.problem.heads + head_) * p_.problem.queries + query_;
-    pack_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_, T(1), queries_);
-    pack_rows(p_.dy.row<S>(task_.batch, query_, head_), p_.dy.row_stride, rows_, head_size_, T(1), dy_);
-    std::fill(queries_ + rows_ * row_size_, queries_ + strips * row_size_, T(0));
-    std::fill(dy_ + rows_ * row_size_, dy_ + strips * row_size_, T(0));
+    queries_ = whole_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_, own_queries_);
+    dy_ = whole_rows(p_.dy.row<S>(task_.batch, query_, head_), p_.dy.row_stride, rows_, head_size_, own_dy_);
     pack_rows(p_.lse.as<T>() + index, 0, 1, rows_, static_cast<T>(kLog2E), lse_);
     for (int64_t r = 0; r < rows_; ++r) deltas_[r] = delta(r);
+    std::fill(lse_ + rows_, lse_ + strips, T(0));
+    std::fill(deltas_ + rows_, deltas_ + strips, T(0));
     for_each_key_tile(visible_.seen(query_ + rows_ - 1), [&] { key_tile(); });
     if (wants_dq_) {
       unpack_rows(dq_, rows_, head_size_, static_cast<T>(p_.problem.scale), p_.dq.add,
@@ -129,78 +129,108 @@ class BackwardTask {
     for (int64_t r = 0; r < round_up(rows_, kStrip); ++r) {  // rows of padding see what the last row sees
       seen_[r] = std::clamp<int64_t>(visible_.seen(query_ + std::min(r, rows_ - 1)) - key_, 0, keys_);
     }
-    for (int64_t strip = 0; strip < rows_; strip += kStrip) {
-      if (seen_[strip + kStrip - 1] == 0) continue;
-      weights_of_strip(strip);
-      if (wants_dq_) add_dq(strip);
+    const D d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t key = 0; key < seen_[rows_ - 1]; key += 2 * lanes) {
+      for (int64_t strip = 0; strip < rows_; strip += kStrip) {
+        const int64_t some = seen_[strip + kStrip - 1] - key;
+        if (some > lanes) {
+          weights_of_block<Block<D, 2>>(strip, key);
+        } else if (some > 0) {
+          weights_of_block<Block<D, 1>>(strip, key);
+        }
+      }
     }
+    if (wants_dq_) add_dq();
     if (wants_dv_) add_over_queries(weights_, dy_, dv_ + row_at(key_));
     if (wants_dk_) add_over_queries(dscores_, queries_, dk_ + row_at(key_));
   }
 
-  // P and dS of kStrip queries.
-  void weights_of_strip(int64_t strip) {
+  // P and dS of kStrip queries and the keys of a block from `key` on; of keys that are not seen they are something
+  // else.
+  template <class Block>
+  HWY_INLINE void weights_of_block(int64_t strip, int64_t key) {
     const D d;
-    const int64_t most = seen_[strip + kStrip - 1];
-    T* weights = weights_ + strip * kBackwardKeys;
-    T* dscores = dscores_ + strip * kBackwardKeys;
-    strip_scores(d, queries_ + strip * row_size_, key_panels_ + row_at(key_), head_size_, most, weights, kBackwardKeys);
-    strip_scores(d, dy_ + strip * row_size_, value_panels_ + row_at(key_), head_size_, most, dscores, kBackwardKeys);
-    for (int64_t r = 0; r < std::min(kStrip, rows_ - strip); ++r) {
-      weights_of_row(strip + r, weights + r * kBackwardKeys, dscores + r * kBackwardKeys);
+    T* weights = weights_ + strip * kBackwardKeys + key;
+    T* dscores = dscores_ + strip * kBackwardKeys + key;
+    const int64_t panel = row_at(key_) + key * head_size_;
+    Block dweight(d), score(d);
+    dweight.add(d, {dy_.data + strip * dy_.stride, dy_.stride, 1}, value_panels_ + panel, panel_width<T>(), 0,
+                head_size_);
+    dweight.store(d, dscores, kBackwardKeys);
+    score.add(d, {queries_.data + strip * queries_.stride, queries_.stride, 1}, key_panels_ + panel, panel_width<T>(),
+              0, head_size_);
+    if (dropout_.on()) {
+      score.store(d, weights, kBackwardKeys);
+      for (int64_t r = 0; r < std::min(kStrip, rows_ - strip); ++r) {
+        const int64_t keys = std::min(seen_[strip + r] - key, panel_width<T>());
+        if (keys > 0) dropped_weights(strip + r, key, keys);
+      }
+      return;
     }
+    // Straight from the registers: 1.5 % of backward.
+    score.each(d, [&](int64_t r, int64_t j, Vec<D> v) HWY_ATTR {
+      const auto weight = exp2_of_negative(d, hn::Sub(v, hn::Set(d, lse_[strip + r])));
+      T* ds = dscores + r * kBackwardKeys + j;
+      hn::Store(hn::Mul(weight, hn::Sub(hn::Load(d, ds), hn::Set(d, deltas_[strip + r]))), d, ds);
+      hn::Store(weight, d, weights + r * kBackwardKeys + j);
+    });
   }
 
-  // weights: from scores to P, dscores: from dY V^T to dS.
-  void weights_of_row(int64_t row, T* weights, T* dscores) {
+  // The same for a row of a block whose scores and dY V^T are stored, with dropout.
+  void dropped_weights(int64_t row, int64_t key, int64_t keys) {
     const D d;
-    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    const int64_t count = seen_[row];
-    const auto lse = hn::Set(d, lse_[row]), delta = hn::Set(d, deltas_[row]);
-    if (dropout_.on()) dropout_.draw(task_.batch, head_, query_ + row, visible_.first_key + key_, count);
-    for (int64_t j = 0; j < count; j += lanes) {
-      const auto weight = exp2_of_negative(d, hn::Sub(hn::Load(d, weights + j), lse));
-      auto dweight = hn::Load(d, dscores + j);
-      if (dropout_.on()) dweight = dropout_.keep(d, dweight, j);
-      hn::Store(hn::Mul(weight, hn::Sub(dweight, delta)), d, dscores + j);
-      hn::Store(dropout_.on() ? dropout_.keep(d, weight, j) : weight, d, weights + j);
+    T* weights = weights_ + row * kBackwardKeys + key;
+    T* dscores = dscores_ + row * kBackwardKeys + key;
+    dropout_.draw(task_.batch, head_, query_ + row, visible_.first_key + key_ + key, keys);
+    for (int64_t j = 0; j < keys; j += static_cast<int64_t>(hn::Lanes(d))) {
+      const auto weight = exp2_of_negative(d, hn::Sub(hn::Load(d, weights + j), hn::Set(d, lse_[row])));
+      const auto dweight = dropout_.keep(d, hn::Load(d, dscores + j), j);
+      hn::Store(hn::Mul(weight, hn::Sub(dweight, hn::Set(d, deltas_[row]))), d, dscores + j);
+      hn::Store(dropout_.keep(d, weight, j), d, weights + j);
     }
   }
 
   // sums (keys, D) += left^T right, left (queries, keys), right (queries, D).
-  void add_over_queries(const T* left, const T* right, T* sums) {
+  void add_over_queries(const T* left, const Rows<T>& right, T* sums) {
     const D d;
-    for (int64_t strip = 0; strip < keys_; strip += kStrip) {
-      const int64_t last = std::min(strip + kStrip, keys_) - 1;
-      const auto first_row = [&](int64_t key) {
-        return std::clamp<int64_t>(visible_.first_query_seeing(key_ + key) - query_, 0, rows_);
-      };
-      const int64_t some = first_row(strip), all = first_row(last);
-      if (some == rows_) return;
-      const Left<T> transposed{left + strip, 1, kBackwardKeys};
-      for_each_block(d, head_size_, [&](int64_t c, auto block) HWY_ATTR {
+    for_each_block(d, head_size_, [&](int64_t c, auto zero) HWY_ATTR {
+      for (int64_t strip = 0; strip < keys_; strip += kStrip) {
+        const int64_t last = std::min(strip + kStrip, keys_) - 1;
+        const auto first_row = [&](int64_t key) {
+          return std::clamp<int64_t>(visible_.first_query_seeing(key_ + key) - query_, 0, rows_);
+        };
+        const int64_t some = first_row(strip), all = first_row(last);
+        if (some == rows_) return;
+        const Left<T> transposed{left + strip, 1, kBackwardKeys};
         T* out = sums + strip * row_size_ + c;
+        auto block = zero;
         block.load(d, out, row_size_);
-        block.add_where(d, transposed, right + c, row_size_, some, all,
+        block.prefetch(out + kStrip * row_size_, row_size_);
+        block.add_where(d, transposed, right.data + c, right.stride, some, all,
                         [&](int64_t r, int64_t query) { return strip + r < seen_[query]; });
-        block.add(d, transposed, right + c, row_size_, all, rows_);
+        block.add(d, transposed, right.data + c, right.stride, all, rows_);
         block.store(d, out, row_size_);
-      });
-    }
+      }
+    });
   }
 
-  void add_dq(int64_t strip) {
+  void add_dq() {
     const D d;
-    const int64_t* seen = seen_ + strip;
     const T* keys = key_rows_ + row_at(key_);
-    const Left<T> dscores{dscores_ + strip * kBackwardKeys, kBackwardKeys, 1};
-    for_each_block(d, head_size_, [&](int64_t c, auto block) HWY_ATTR {
-      T* dq = dq_ + strip * row_size_ + c;
-      if (key_ > 0) block.load(d, dq, row_size_);  // every query sees the first tile of keys, which comes first
-      block.add(d, dscores, keys + c, row_size_, 0, seen[0]);
-      block.add_where(d, dscores, keys + c, row_size_, seen[0], seen[kStrip - 1],
-                      [&](int64_t r, int64_t k) { return k < seen[r]; });
-      block.store(d, dq, row_size_);
+    for_each_block(d, head_size_, [&](int64_t c, auto zero) HWY_ATTR {
+      for (int64_t strip = 0; strip < rows_; strip += kStrip) {
+        const int64_t* seen = seen_ + strip;
+        if (seen[kStrip - 1] == 0) continue;
+        const Left<T> dscores{dscores_ + strip * kBackwardKeys, kBackwardKeys, 1};
+        T* dq = dq_ + strip * row_size_ + c;
+        auto block = zero;
+        if (key_ > 0) block.load(d, dq, row_size_);  // every query sees the first tile of keys, which comes first
+        block.add(d, dscores, keys + c, row_size_, 0, seen[0]);
+        block.add_where(d, dscores, keys + c, row_size_, seen[0], seen[kStrip - 1],
+                        [&](int64_t r, int64_t k) { return k < seen[r]; });
+        block.store(d, dq, row_size_);
+      }
     });
   }
 
@@ -233,7 +263,9 @@ class BackwardTask {
   const int64_t head_size_, row_size_;
   DropoutRow dropout_;
   const bool wants_dq_, wants_dk_, wants_dv_;
-  T *key_panels_, *value_panels_, *key_rows_, *dk_, *dv_, *queries_, *dy_, *dq_, *lse_, *deltas_, *weights_, *dscores_;
+  Rows<T> queries_ = {}, dy_ = {};  // of the tile at work
+  T *key_panels_, *value_panels_, *key_rows_, *dk_, *dv_, *own_queries_, *own_dy_, *dq_, *lse_, *deltas_, *weights_,
+      *dscores_;
   int64_t key_ = 0, keys_ = 0, head_ = 0, query_ = 0, rows_ = 0;  // of the tiles at work
   int64_t seen_[kTileQueries] = {};                               // keys of the tile that a row sees
 };

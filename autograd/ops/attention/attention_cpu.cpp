@@ -9,9 +9,9 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/cpu/block.hpp"
 #include "autograd/ops/attention/attention_dropout.hpp"
 #include "autograd/ops/attention/attention_plan.hpp"
-#include "autograd/ops/attention/attention_product.hpp"
 #include "autograd/ops/attention/attention_softmax.hpp"
 #include "autograd/ops/attention/attention_tile.hpp"
 
@@ -33,8 +33,8 @@ class ForwardTask {
         dropout_(p.problem) {
     const ForwardLayout<T> layout(p.problem);
     key_panels_ = scratch + layout.key_panels;
-    values_ = scratch + layout.values;
-    queries_ = scratch + layout.queries;
+    own_values_ = scratch + layout.values;
+    own_queries_ = scratch + layout.queries;
     y_ = scratch + layout.y;
     maxima_ = scratch + layout.maxima;
     sums_ = scratch + layout.sums;
@@ -65,12 +65,12 @@ class ForwardTask {
     const int64_t first = visible_.first_key, keys = visible_.keys;
     pack_panels(p_.k.row<S>(task_.batch, first, task_.kv_head), p_.k.row_stride, keys, head_size_,
                 static_cast<T>(p_.problem.scale * kLog2E), key_panels_);
-    pack_rows(p_.v.row<S>(task_.batch, first, task_.kv_head), p_.v.row_stride, keys, head_size_, T(1), values_);
+    values_ =
+        whole_rows(p_.v.row<S>(task_.batch, first, task_.kv_head), p_.v.row_stride, keys, head_size_, own_values_);
   }
 
   void query_tile() {
-    pack_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_, T(1), queries_);
-    std::fill(queries_ + rows_ * row_size_, queries_ + round_up(rows_, kStrip) * row_size_, T(0));
+    queries_ = whole_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_, own_queries_);
     std::fill_n(maxima_, kTileQueries, -kInfinity);
     const int64_t keys = visible_.seen(query_ + rows_ - 1);
     for (int64_t key = 0; key < keys; key += kForwardKeys) {
@@ -89,21 +89,38 @@ class ForwardTask {
     const int64_t most = seen[kStrip - 1];
     if (most == 0) return;
     const D d;
-    strip_scores(d, queries_ + strip * row_size_, key_panels_ + key * head_size_, head_size_, most, scores_,
-                 kForwardKeys);
-    T bases[kStrip];
-    for (int64_t r = 0; r < kStrip; ++r) bases[r] = raise_maximum(strip + r, scores_ + r * kForwardKeys, seen[r], key);
-    for (int64_t r = 0; r < kStrip; ++r) {
-      weights_of_row(strip + r, scores_ + r * kForwardKeys, bases[r], seen[r], key);
-    }
+    score_strip(strip, key, seen);
+    for (int64_t r = 0; r < kStrip; ++r) bases_[r] = raise_maximum(strip + r, scores_ + r * kForwardKeys, most, key);
+    weights_of_strip(strip, key, most);
     const Left<T> weights{scores_, kForwardKeys, 1};
     for_each_block(d, head_size_, [&](int64_t c, auto block) HWY_ATTR {
       T* y = y_ + strip * row_size_ + c;
-      const T* values = values_ + key * row_size_ + c;
+      const T* values = values_.data + key * values_.stride + c;
       if (key > 0) block.load(d, y, row_size_);
-      block.add(d, weights, values, row_size_, 0, seen[0]);
-      block.add_where(d, weights, values, row_size_, seen[0], most, [&](int64_t r, int64_t k) { return k < seen[r]; });
+      block.add(d, weights, values, values_.stride, 0, seen[0]);
+      block.add_where(d, weights, values, values_.stride, seen[0], most,
+                      [&](int64_t r, int64_t k) { return k < seen[r]; });
       block.store(d, y, row_size_);
+    });
+  }
+
+  // Scores of kStrip rows, -Inf where the key is not seen.
+  HWY_INLINE void score_strip(int64_t strip, int64_t key, const int64_t* seen) {
+    const D d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    const T* panels = key_panels_ + key * head_size_;
+    for_each_block(d, seen[kStrip - 1], [&](int64_t n, auto block) HWY_ATTR {
+      block.add(d, {queries_.data + strip * queries_.stride, queries_.stride, 1}, panels + n * head_size_,
+                panel_width<T>(), 0, head_size_);
+      T* scores = scores_ + n;
+      if (n + 2 * lanes <= seen[0]) {
+        block.store(d, scores, kForwardKeys);
+      } else {
+        block.each(d, [&](int64_t r, int64_t j, auto score) HWY_ATTR {
+          const int64_t count = std::max<int64_t>(seen[r] - n - j, 0);
+          hn::Store(first_lanes_or(d, score, count, hn::Set(d, -kInfinity)), d, scores + r * kForwardKeys + j);
+        });
+      }
     });
   }
 
@@ -113,9 +130,7 @@ class ForwardTask {
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     auto top = hn::Set(d, -kInfinity);
-    for (int64_t j = 0; j < count; j += lanes) {
-      top = larger(first_lanes_or(d, hn::Load(d, scores + j), count - j, top), top);
-    }
+    for (int64_t j = 0; j < count; j += lanes) top = larger(hn::Load(d, scores + j), top);
     const T before = maxima_[row], maximum = std::max(before, largest_lane(d, top));
     maxima_[row] = maximum;
     // Where every score so far is -Inf, differences to the maximum would be NaN.
@@ -124,20 +139,24 @@ class ForwardTask {
     return base;
   }
 
-  // Scores become weights, up to the factor that finish_row() divides by.
-  HWY_INLINE void weights_of_row(int64_t row, T* scores, T base, int64_t count, int64_t key) {
+  // Scores become weights, up to the factor that finish_rows() divides by.
+  HWY_INLINE void weights_of_strip(int64_t strip, int64_t key, int64_t most) {
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    if (dropout_.on()) dropout_.draw(task_.batch, head_, query_ + row, visible_.first_key + key, count);
-    T* sums = sums_ + row * kLine<T>;
-    auto sum = key > 0 ? hn::Load(d, sums) : hn::Zero(d);
-    for (int64_t j = 0; j < count; j += lanes) {
-      auto weight = exp2_of_negative(d, hn::Sub(hn::Load(d, scores + j), hn::Set(d, base)));
-      weight = first_lanes_or(d, weight, count - j, hn::Zero(d));
-      sum = hn::Add(sum, weight);
-      hn::Store(dropout_.on() ? dropout_.keep(d, weight, j) : weight, d, scores + j);
+    for (int64_t r = 0; r < kStrip; ++r) {
+      const int64_t row = strip + r;
+      if (dropout_.on()) dropout_.draw(task_.batch, head_, query_ + row, visible_.first_key + key, most);
+      T* scores = scores_ + r * kForwardKeys;
+      T* sums = sums_ + row * kLine<T>;
+      const auto base = hn::Set(d, bases_[r]);
+      auto sum = key > 0 ? hn::Load(d, sums) : hn::Zero(d);
+      for (int64_t j = 0; j < most; j += lanes) {
+        const auto weight = exp2_of_negative(d, hn::Sub(hn::Load(d, scores + j), base));
+        sum = hn::Add(sum, weight);
+        hn::Store(dropout_.on() ? dropout_.keep(d, weight, j) : weight, d, scores + j);
+      }
+      hn::Store(sum, d, sums);
     }
-    hn::Store(sum, d, sums);
   }
 
   void scale_row(int64_t row, T factor) {
@@ -180,7 +199,9 @@ class ForwardTask {
   const Visibility visible_;
   const int64_t head_size_, row_size_;
   DropoutRow dropout_;
-  T *key_panels_, *values_, *queries_, *y_, *maxima_, *sums_, *scores_;
+  Rows<T> queries_ = {}, values_ = {};
+  T *key_panels_, *own_values_, *own_queries_, *y_, *maxima_, *sums_, *scores_;
+  T bases_[kStrip] = {};
   int64_t head_ = 0, query_ = 0, rows_ = 0;  // of the tile at work
 };
 

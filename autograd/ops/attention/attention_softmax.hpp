@@ -21,12 +21,6 @@ HWY_INLINE Vec<D> first_lanes_or(D d, Vec<D> v, int64_t n, Vec<D> other) {
   return n >= lanes ? v : hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(n)), v, other);
 }
 
-// The larger one; b where a is NaN. For a running maximum b that must not become NaN: the NaN shows in the exponential.
-template <class V>
-HWY_INLINE V larger(V a, V b) {
-  return hn::IfThenElse(hn::Gt(a, b), a, b);
-}
-
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE T largest_lane(D d, Vec<D> v) {
   constexpr size_t kLanes = HWY_LANES(T);
