@@ -44,6 +44,12 @@ class Block<D, kVectors, std::index_sequence<kRow...>> {
     if constexpr (kVectors > 1) ((sum1_[kRow] = hn::LoadU(d, from + kRow * row_stride + hn::Lanes(d))), ...);
   }
 
+  // Multiplies row r with factors[r].
+  HWY_INLINE void scale(D d, const T* factors) {
+    ((sum0_[kRow] = hn::Mul(sum0_[kRow], hn::Set(d, factors[kRow]))), ...);
+    if constexpr (kVectors > 1) ((sum1_[kRow] = hn::Mul(sum1_[kRow], hn::Set(d, factors[kRow]))), ...);
+  }
+
   HWY_INLINE void prefetch(const T* from, int64_t row_stride) const {
     for (size_t c = 0; c < kVectors * hn::Lanes(D()); c += kLine<T>) (hwy::Prefetch(from + kRow * row_stride + c), ...);
   }

@@ -192,7 +192,7 @@ class BackwardTask {
   }
 
   // sums (keys, D) += left^T right, left (queries, keys), right (queries, D).
-  void add_over_queries(const T* left, const Rows<T>& right, T* sums) {
+  void add_over_queries(const T* left, const Rows<const T>& right, T* sums) {
     const D d;
     for_each_block(d, head_size_, [&](int64_t c, auto zero) HWY_ATTR {
       for (int64_t strip = 0; strip < keys_; strip += kStrip) {
@@ -263,7 +263,7 @@ class BackwardTask {
   const int64_t head_size_, row_size_;
   DropoutRow dropout_;
   const bool wants_dq_, wants_dk_, wants_dv_;
-  Rows<T> queries_ = {}, dy_ = {};  // of the tile at work
+  Rows<const T> queries_ = {}, dy_ = {};  // of the tile at work
   T *key_panels_, *value_panels_, *key_rows_, *dk_, *dv_, *own_queries_, *own_dy_, *dq_, *lse_, *deltas_, *weights_,
       *dscores_;
   int64_t key_ = 0, keys_ = 0, head_ = 0, query_ = 0, rows_ = 0;  // of the tiles at work

@@ -35,7 +35,7 @@ class ForwardTask {
     key_panels_ = scratch + layout.key_panels;
     own_values_ = scratch + layout.values;
     own_queries_ = scratch + layout.queries;
-    y_ = scratch + layout.y;
+    own_y_ = scratch + layout.y;
     maxima_ = scratch + layout.maxima;
     sums_ = scratch + layout.sums;
     scores_ = scratch + layout.scores;
@@ -71,6 +71,7 @@ class ForwardTask {
 
   void query_tile() {
     queries_ = whole_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_, own_queries_);
+    y_ = output_rows();
     std::fill_n(maxima_, kTileQueries, -kInfinity);
     const int64_t keys = visible_.seen(query_ + rows_ - 1);
     for (int64_t key = 0; key < keys; key += kForwardKeys) {
@@ -92,15 +93,18 @@ class ForwardTask {
     score_strip(strip, key, seen);
     for (int64_t r = 0; r < kStrip; ++r) bases_[r] = raise_maximum(strip + r, scores_ + r * kForwardKeys, most, key);
     weights_of_strip(strip, key, most);
+    const bool is_last = visible_.seen(query_ + std::min(strip + kStrip, rows_) - 1) <= key + kForwardKeys;
+    if (is_last) finish_sums(strip);
     const Left<T> weights{scores_, kForwardKeys, 1};
     for_each_block(d, head_size_, [&](int64_t c, auto block) HWY_ATTR {
-      T* y = y_ + strip * row_size_ + c;
+      T* y = y_.data + strip * y_.stride + c;
       const T* values = values_.data + key * values_.stride + c;
-      if (key > 0) block.load(d, y, row_size_);
+      if (key > 0) block.load(d, y, y_.stride);
       block.add(d, weights, values, values_.stride, 0, seen[0]);
       block.add_where(d, weights, values, values_.stride, seen[0], most,
                       [&](int64_t r, int64_t k) { return k < seen[r]; });
-      block.store(d, y, row_size_);
+      if (is_last) block.scale(d, factors_ + strip);
+      block.store(d, y, y_.stride);
     });
   }
 
@@ -139,7 +143,7 @@ class ForwardTask {
     return base;
   }
 
-  // Scores become weights, up to the factor that finish_rows() divides by.
+  // Scores become weights, up to the factor that finish_sums() finds.
   HWY_INLINE void weights_of_strip(int64_t strip, int64_t key, int64_t most) {
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -162,27 +166,37 @@ class ForwardTask {
   void scale_row(int64_t row, T factor) {
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    const auto scale = [&](T* p) HWY_ATTR { hn::Store(hn::Mul(hn::Load(d, p), hn::Set(d, factor)), d, p); };
+    const auto scale = [&](T* p) HWY_ATTR { hn::StoreU(hn::Mul(hn::LoadU(d, p), hn::Set(d, factor)), d, p); };
     scale(sums_ + row * kLine<T>);
-    for (int64_t c = 0; c < head_size_; c += lanes) scale(y_ + row * row_size_ + c);
+    for (int64_t c = 0; c < head_size_; c += lanes) scale(y_.data + row * y_.stride + c);
+  }
+
+  Rows<T> output_rows() const {
+    if constexpr (std::is_same_v<S, T>) {
+      if (is_in_place()) return {p_.y.row<S>(task_.batch, query_, head_), p_.y.row_stride};
+    }
+    return {own_y_, row_size_};
+  }
+  bool is_in_place() const { return usable_in_place<S>(p_.y.row_stride, rows_, head_size_); }
+
+  // Sums of the weights of kStrip rows, and what to multiply their values with.
+  HWY_INLINE void finish_sums(int64_t strip) {
+    const D d;
+    const T kept = static_cast<T>(keep_scale(p_.problem));
+    for (int64_t r = strip; r < strip + kStrip; ++r) {
+      totals_[r] = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums_ + r * kLine<T>)));
+      factors_[r] = kept / totals_[r];
+    }
   }
 
   void finish_rows() {
     const D d;
-    const auto kept = hn::Set(d, static_cast<T>(keep_scale(p_.problem)));
-    HWY_ALIGN T sums[kTileQueries], factors[kTileQueries];
-    for (int64_t r = 0; r < rows_; ++r) {
-      sums[r] = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums_ + r * kLine<T>)));
-    }
     for_each_vector(d, rows_, [&](int64_t, auto load, auto store) HWY_ATTR {
-      const auto sum = load(sums);
-      store(hn::Div(kept, sum), factors);
-      store(hn::MulAdd(load(maxima_), hn::Set(d, static_cast<T>(std::numbers::ln2)), Log(d, sum)), lse() + query_);
+      store(hn::MulAdd(load(maxima_), hn::Set(d, static_cast<T>(std::numbers::ln2)), Log(d, load(totals_))),
+            lse() + query_);
     });
-    for (int64_t r = 0; r < rows_; ++r) {
-      unpack_rows(y_ + r * row_size_, 1, head_size_, factors[r], false, p_.y.row<S>(task_.batch, query_ + r, head_),
-                  p_.y.row_stride);
-    }
+    if (is_in_place()) return;
+    unpack_rows(own_y_, rows_, head_size_, T(1), false, p_.y.row<S>(task_.batch, query_, head_), p_.y.row_stride);
   }
 
   void clear_rows(int64_t begin, int64_t end) {
@@ -199,9 +213,11 @@ class ForwardTask {
   const Visibility visible_;
   const int64_t head_size_, row_size_;
   DropoutRow dropout_;
-  Rows<T> queries_ = {}, values_ = {};
-  T *key_panels_, *own_values_, *own_queries_, *y_, *maxima_, *sums_, *scores_;
-  T bases_[kStrip] = {};
+  Rows<const T> queries_ = {}, values_ = {};
+  Rows<T> y_ = {};
+  T *key_panels_, *own_values_, *own_queries_, *own_y_, *maxima_, *sums_, *scores_;
+  T bases_[kStrip] = {};  // of the strip at work
+  T totals_[kTileQueries] = {}, factors_[kTileQueries] = {};
   int64_t head_ = 0, query_ = 0, rows_ = 0;  // of the tile at work
 };
 

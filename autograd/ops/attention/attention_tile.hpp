@@ -37,21 +37,27 @@ HWY_INLINE void pack_rows(const S* from, int64_t row_stride, int64_t rows, int64
   }
 }
 
-// Rows as products read them: in whole vectors and, where they are a left factor, in whole strips.
+// Rows of T as products read and write them: in whole vectors and whole strips.
 template <class T>
 struct Rows {
-  const T* data;
+  T* data;
   int64_t stride;
 };
 
-// Rows in place where that is safe and they lie close together, 5 % of attention over 64 positions; else a copy in
-// `to`, with rows of zeros up to a whole strip.
+// Whether rows can be used where they are: 5 % of attention over 64 positions. They have to lie close together, too.
 template <class S, class T = ComputeOf<S>>
-HWY_INLINE Rows<T> whole_rows(const S* from, int64_t row_stride, int64_t rows, int64_t columns, T* HWY_RESTRICT to) {
+HWY_INLINE bool usable_in_place(int64_t row_stride, int64_t rows, int64_t columns) {
   constexpr int64_t kClose = 1 << 17;  // bytes
+  return std::is_same_v<S, T> && columns % kLine<T> == 0 && rows % kMaxStrip == 0 &&
+         rows * row_stride * static_cast<int64_t>(sizeof(T)) <= kClose;
+}
+
+// The rows in place, else a copy in `to`, with rows of zeros up to a whole strip.
+template <class S, class T = ComputeOf<S>>
+HWY_INLINE Rows<const T> whole_rows(const S* from, int64_t row_stride, int64_t rows, int64_t columns,
+                                    T* HWY_RESTRICT to) {
   if constexpr (std::is_same_v<S, T>) {
-    const bool whole = columns % kLine<T> == 0 && rows % kMaxStrip == 0;
-    if (whole && rows * row_stride * static_cast<int64_t>(sizeof(T)) <= kClose) return {from, row_stride};
+    if (usable_in_place<S>(row_stride, rows, columns)) return {from, row_stride};
   }
   const int64_t row_size = padded<T>(columns);
   pack_rows(from, row_stride, rows, columns, T(1), to);
