@@ -1,6 +1,7 @@
-// For kColumns columns and kSteps of k at a time a thread runs over the strips of its rows, and in each over panels of
-// columns: the strip of A stays in first-level cache, the panels of B in second-level cache. Only a transposed B is
-// copied, into panels, as is what lies at the edges. C is read and written once for each kSteps.
+// For kColumns columns and kSteps or kTransposedSteps of k at a time a thread runs over strips of rows, and in each
+// over panels of columns: the strip of A stays in first-level cache, B in second-level cache. Only a transposed B is
+// copied, into panels that all threads share, as is what lies at the edges. C is read and written once for each kSteps.
+// Measured and left: panels first and strips within, which writes C in pieces, took 5 % longer for a whole update.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/cpu/block_gemm.cpp"
 #include <hwy/foreach_target.h>
@@ -63,71 +64,70 @@ HWY_NOINLINE void run_block(const BlockWork<T>& w) {
   block.store(d, w.c, w.c_stride);
 }
 
-// A function of its own for the same reason.
+// The panels of a transposed B that hold the columns [begin, end) of a part of C. A function of its own for the same
+// reason.
 template <class T>
-HWY_NOINLINE void pack_transposed(const Gemm<T>& g, int64_t column, int64_t columns, int64_t step, int64_t steps,
-                                  T* to) {
-  pack_panels(g.b + column * g.k + step, g.k, columns, steps, T(1), to);
+HWY_NOINLINE void pack_transposed(const Gemm<T>& g, const BlockShare& of, int64_t begin, int64_t end, T* panels) {
+  const int64_t steps = of.end_step - of.step;
+  pack_panels(g.b + (of.part.column + begin) * g.k + of.step, g.k, end - begin, steps, T(1), panels + begin * steps);
 }
 
+// One share of a product; `panels` hold what `whole` has of a transposed B.
 template <class T>
 class BlockGemm {
  public:
-  BlockGemm(const Gemm<T>& g, const BlockShare& share, const PartDone* done, T* scratch)
-      : g_(g), part_(share.part), begin_step_(share.step), end_step_(share.end_step), done_(done) {
-    const int64_t steps = std::min(g.k, kSteps);
+  BlockGemm(const Gemm<T>& g, const BlockShare& whole, const BlockShare& share, const T* panels, T* scratch)
+      : g_(g), whole_(whole), share_(share), panels_(panels) {
     edge_c_ = scratch;
     edge_left_ = edge_c_ + kMostRows * kMostColumns;
-    panels_ = edge_left_ + padded<T>(kMostRows * steps);
+    edge_panel_ = edge_left_ + kMostRows * kSteps;
   }
 
-  void run() {
+  void run(const PartDone* done) {
+    const Part& part = share_.part;
     const int64_t most = g_.transpose_a ? kTransposedSteps : kSteps;
-    for (column_ = part_.column; column_ < part_.end_column; column_ += kColumns) {
-      columns_ = std::min(kColumns, part_.end_column - column_);
-      step_ = begin_step_;
+    for (column_ = part.column; column_ < part.end_column; column_ += kColumns) {
+      columns_ = std::min(kColumns, part.end_column - column_);
+      step_ = share_.step;
       do {  // once also where k is 0
-        steps_ = std::min(most, end_step_ - step_);
-        take_right();
-        look_ahead(std::min(most, end_step_ - step_ - steps_));
-        for (row_ = part_.row; row_ < part_.end_row; row_ += kStrip) strip();
+        steps_ = std::min(most, share_.end_step - step_);
+        if (!g_.transpose_b) take_edge();
+        if (g_.transpose_a) look_ahead(std::min(most, share_.end_step - step_ - steps_));
+        for (row_ = part.row; row_ < part.end_row; row_ += kStrip) {
+          strip();
+          if (done != nullptr && step_ + steps_ == g_.k) (*done)({row_, row_ + rows_, column_, column_ + columns_});
+        }
         step_ += most;
-      } while (step_ < end_step_);
+      } while (step_ < share_.end_step);
     }
   }
 
  private:
-  void take_right() {
+  // Columns of B that are no whole panel, as one filled up with zeros.
+  void take_edge() {
     const int64_t width = panel_width<T>(), rest = columns_ % width;
-    if (g_.transpose_b) {
-      pack_transposed(g_, column_, columns_, step_, steps_, panels_);
-    } else if (rest > 0) {
-      const T* from = g_.b + step_ * g_.n + column_ + columns_ - rest;
-      T* to = panels_;
-      for (int64_t k = 0; k < steps_; ++k, from += g_.n, to += width) {
-        std::fill(std::copy_n(from, rest, to), to + width, T(0));
-      }
+    if (rest == 0) return;
+    const T* from = g_.b + step_ * g_.n + column_ + columns_ - rest;
+    T* to = edge_panel_;
+    for (int64_t k = 0; k < steps_; ++k, from += g_.n, to += width) {
+      std::fill(std::copy_n(from, rest, to), to + width, T(0));
     }
   }
 
   // Where A is transposed, what the next steps read is asked for during these: saved for backward, it comes from afar.
   void look_ahead(int64_t next_steps) {
-    if (!g_.transpose_a) return;
-    const int64_t next = step_ + steps_, rows = part_.end_row - part_.row;
+    const int64_t next = step_ + steps_, rows = share_.part.end_row - share_.part.row;
     const int64_t blocks = ceil_divide(rows, kStrip) * ceil_divide(columns_, panel_width<T>());
-    left_ahead_ = Ahead<T>(g_.a + next * g_.m + part_.row, g_.m, next_steps, rows, blocks);
+    left_ahead_ = Ahead<T>(g_.a + next * g_.m + share_.part.row, g_.m, next_steps, rows, blocks);
     right_ahead_ = Ahead<T>(g_.b + next * g_.n + column_, g_.n, next_steps, columns_, blocks);
   }
 
   void strip() {
-    rows_ = std::min(kStrip, part_.end_row - row_);
+    rows_ = std::min(kStrip, share_.part.end_row - row_);
     Left<T> left =
         g_.transpose_a ? Left<T>{g_.a + step_ * g_.m + row_, 1, g_.m} : Left<T>{g_.a + row_ * g_.k + step_, g_.k, 1};
     if (rows_ < kStrip) left = edge_left(left);
     over_panels(left);
-    if (done_ != nullptr && step_ + steps_ == end_step_) {
-      (*done_)({row_, row_ + rows_, column_, column_ + columns_});
-    }
   }
 
   // A copy of the rows that there are, and of zeros.
@@ -142,32 +142,35 @@ class BlockGemm {
 
   void over_panels(const Left<T>& left) {
     const int64_t width = panel_width<T>();
-    const bool sums = g_.add || step_ > begin_step_, bias = g_.bias != nullptr && step_ == begin_step_;
+    const bool starts = step_ == share_.step && share_.starts, sums = g_.add || !starts;
     for (int64_t j = 0; j < columns_; j += width) {
-      const int64_t columns = std::min(width, columns_ - j);
-      const bool edge = columns < width;
-      T* c = g_.c + row_ * g_.n + column_ + j;
-      BlockWork<T> work{.c = c,
+      const int64_t column = column_ + j, columns = std::min(width, columns_ - j);
+      BlockWork<T> work{.c = g_.c + row_ * g_.n + column,
                         .c_stride = g_.n,
                         .adds = sums,
-                        .bias = bias ? g_.bias + column_ + j : nullptr,
+                        .bias = g_.bias != nullptr && starts ? g_.bias + column : nullptr,
                         .left = left,
-                        .right = g_.b + step_ * g_.n + column_ + j,
+                        .right = g_.b + step_ * g_.n + column,
                         .right_stride = g_.n,
                         .steps = steps_};
-      if (g_.transpose_b || edge) {
-        work.right = g_.transpose_b ? panels_ + j * steps_ : panels_;
+      if (g_.transpose_b || columns < width) {
+        work.right = g_.transpose_b ? panel(column) : edge_panel_;
         work.right_stride = width;
       }
       left_ahead_.ask();
       right_ahead_.ask();
-      if (edge || rows_ < kStrip || (sums && bias)) {
+      if (columns < width || rows_ < kStrip || (sums && work.bias != nullptr)) {
         run_edge(work, columns);
       } else {
-        if (!sums) expect_writes(c);
+        if (!sums) expect_writes(work.c);
         run_whole(work);
       }
     }
+  }
+
+  const T* panel(int64_t column) const {
+    return panels_ + (column - whole_.part.column) * (whole_.end_step - whole_.step) +
+           (step_ - whole_.step) * panel_width<T>();
   }
 
   static void run_whole(const BlockWork<T>& work) {
@@ -199,23 +202,27 @@ class BlockGemm {
   }
 
   const Gemm<T>& g_;
-  const Part& part_;
-  const int64_t begin_step_, end_step_;
-  const PartDone* done_;
-  T *panels_, *edge_left_, *edge_c_;
+  const BlockShare &whole_, &share_;
+  const T* panels_;
+  T *edge_c_, *edge_left_, *edge_panel_;
   Ahead<T> left_ahead_, right_ahead_;
   int64_t column_ = 0, columns_ = 0, step_ = 0, steps_ = 0, row_ = 0, rows_ = 0;  // of the part at work
 };
 
+// What a product needs of an instruction set.
 template <class T>
-void run_share(const Gemm<T>& g, const BlockShare& share, const PartDone* done, T* scratch) {
-  BlockGemm<T>(g, share, done, scratch).run();
+void run_share(const BlockCall<T>& c, const BlockShare& share, T* scratch) {
+  BlockGemm<T>(*c.product, *c.whole, share, c.panels, scratch).run(c.done);
 }
-void run_f32(const Gemm<float>& g, const BlockShare& share, const PartDone* done, float* scratch) {
-  run_share(g, share, done, scratch);
+void run_f32(const BlockCall<float>& call, const BlockShare& share, float* scratch) { run_share(call, share, scratch); }
+void run_f64(const BlockCall<double>& call, const BlockShare& share, double* scratch) {
+  run_share(call, share, scratch);
 }
-void run_f64(const Gemm<double>& g, const BlockShare& share, const PartDone* done, double* scratch) {
-  run_share(g, share, done, scratch);
+void pack_f32(const Gemm<float>& g, const BlockShare& of, int64_t begin, int64_t end, float* panels) {
+  pack_transposed(g, of, begin, end, panels);
+}
+void pack_f64(const Gemm<double>& g, const BlockShare& of, int64_t begin, int64_t end, double* panels) {
+  pack_transposed(g, of, begin, end, panels);
 }
 
 }  // namespace heed::cpu::HWY_NAMESPACE
@@ -227,34 +234,86 @@ namespace {
 
 HWY_EXPORT(run_f32);
 HWY_EXPORT(run_f64);
+HWY_EXPORT(pack_f32);
+HWY_EXPORT(pack_f64);
 
-template <class T, class Run>
-void block_gemm_of(Context& context, const Gemm<T>& g, const PartDone* done, const Run& run) {
-  if (g.m == 0 || g.n == 0) return;
-  const int64_t threads = block_threads(g), thread_scratch = block_scratch(g);
-  const int64_t halves = in_halves(g) && done == nullptr ? 2 : 1;
-  const Scratch<T> scratch(context, threads * thread_scratch + (halves - 1) * g.m * g.n);
-  T* second_c = scratch.data() + threads * thread_scratch;
+template <class T>
+struct Kernels {
+  void (*run)(const BlockCall<T>& call, const BlockShare& share, T* scratch);
+  void (*pack)(const Gemm<T>& g, const BlockShare& of, int64_t begin, int64_t end, T* panels);
+};
+
+// C += … in halves: see in_halves().
+template <class T>
+void run_halves(Context& context, const Gemm<T>& g, const Kernels<T>& kernels) {
+  const int64_t threads = block_threads(g);
+  const Scratch<T> scratch(context, threads * kEdgeScratch + g.m * g.n);
+  T* second_c = scratch.data() + threads * kEdgeScratch;
   Gemm<T> second = g;
   second.c = second_c;
   second.bias = nullptr;
   second.add = false;
-  for_each_share(g, halves, threads, [&](const BlockShare& share, int64_t half, int64_t thread) {
-    run(half == 0 ? g : second, share, done, scratch.data() + thread * thread_scratch);
+  const Part all{0, g.m, 0, g.n};
+  const std::vector<BlockShare> halves = {{.part = all, .step = 0, .end_step = g.k / 2},
+                                          {.part = all, .step = g.k / 2, .end_step = g.k}};
+  for_each_share(halves, 1, threads, [&](int64_t half, const BlockShare& share, int64_t thread) {
+    kernels.run({.product = half == 0 ? &g : &second, .whole = &share}, share, scratch.data() + thread * kEdgeScratch);
   });
-  if (halves == 1) return;
   parallel_for(g.m * g.n, kElementwiseGrain, [&](int64_t begin, int64_t end) {
     std::transform(g.c + begin, g.c + end, second_c + begin, g.c + begin, std::plus<T>());
   });
 }
 
+// A transposed B is packed part by part, by all threads.
+template <class T>
+void run_packed(Context& context, const Gemm<T>& g, const PartDone* done, const Kernels<T>& kernels) {
+  const int64_t threads = block_threads(g);
+  const int64_t most_columns = round_up(std::min(g.n, kColumns), kMostColumns), most_steps = std::min(g.k, kSteps);
+  const Scratch<T> scratch(context, threads * kEdgeScratch + most_columns * most_steps);
+  T* panels = scratch.data() + threads * kEdgeScratch;
+  for (int64_t column = 0; column < g.n; column += kColumns) {
+    for (int64_t step = 0; step == 0 || step < g.k; step += kSteps) {
+      const BlockShare whole{.part = {0, g.m, column, std::min(column + kColumns, g.n)},
+                             .step = step,
+                             .end_step = std::min(step + kSteps, g.k),
+                             .starts = step == 0};
+      const int64_t columns = whole.part.end_column - column;
+      parallel_for(ceil_divide(columns, kMostColumns), std::max<int64_t>(1, 1024 / std::max<int64_t>(1, most_steps)),
+                   [&](int64_t begin, int64_t end) {
+                     kernels.pack(g, whole, begin * kMostColumns, std::min(end * kMostColumns, columns), panels);
+                   });
+      for_each_share({whole}, 4, threads, [&](int64_t, const BlockShare& share, int64_t thread) {
+        kernels.run({&g, &whole, panels, done}, share, scratch.data() + thread * kEdgeScratch);
+      });
+    }
+  }
+}
+
+template <class T>
+void run_in_place(Context& context, const Gemm<T>& g, const PartDone* done, const Kernels<T>& kernels) {
+  const int64_t threads = block_threads(g);
+  const Scratch<T> scratch(context, threads * kEdgeScratch);
+  const BlockShare whole{.part = {0, g.m, 0, g.n}, .step = 0, .end_step = g.k};
+  for_each_share({whole}, g.transpose_a ? 1 : 4, threads, [&](int64_t, const BlockShare& share, int64_t thread) {
+    kernels.run({&g, &whole, nullptr, done}, share, scratch.data() + thread * kEdgeScratch);
+  });
+}
+
+template <class T>
+void block_gemm_by(Context& context, const Gemm<T>& g, const PartDone* done, const Kernels<T>& kernels) {
+  if (g.m == 0 || g.n == 0) return;
+  if (g.transpose_b) return run_packed(context, g, done, kernels);
+  if (in_halves(g) && done == nullptr) return run_halves(context, g, kernels);
+  run_in_place(context, g, done, kernels);
+}
+
 }  // namespace
 
 void block_gemm(Context& context, const Gemm<float>& product, const PartDone* done) {
-  block_gemm_of(context, product, done, HWY_DYNAMIC_DISPATCH(run_f32));
+  block_gemm_by(context, product, done, {HWY_DYNAMIC_DISPATCH(run_f32), HWY_DYNAMIC_DISPATCH(pack_f32)});
 }
 void block_gemm(Context& context, const Gemm<double>& product, const PartDone* done) {
-  block_gemm_of(context, product, done, HWY_DYNAMIC_DISPATCH(run_f64));
+  block_gemm_by(context, product, done, {HWY_DYNAMIC_DISPATCH(run_f64), HWY_DYNAMIC_DISPATCH(pack_f64)});
 }
 
 bool suits_block_gemm(const Gemm<float>& g) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <vector>
 
 #include "autograd/core/shape.hpp"
 #include "autograd/cpu/block_gemm.hpp"
@@ -17,10 +18,20 @@ inline constexpr int64_t kColumns = 512, kSteps = 512, kTransposedSteps = 128;
 // Rows of a strip and columns of a panel, at most. Shares are made of these, whatever the instruction set.
 inline constexpr int64_t kMostRows = 8, kMostColumns = 32;
 
-// A part of C, of the steps [step, end_step).
+// A part of C and the steps [step, end_step) of k, with which its sums start or go on.
 struct BlockShare {
-  Part part;
-  int64_t step, end_step;
+  Part part = {};
+  int64_t step = 0, end_step = 0;
+  bool starts = true;
+};
+
+// A product with what its shares have in common.
+template <class T>
+struct BlockCall {
+  const Gemm<T>* product;
+  const BlockShare* whole;    // of which the shares are
+  const T* panels = nullptr;  // of a transposed B, of that whole
+  const PartDone* done = nullptr;
 };
 
 // A gradient of weights sums over the rows of a batch, of which a thread has one half in its caches. Each half is
@@ -28,43 +39,42 @@ struct BlockShare {
 // caches. 7 % of an update where two cores share no cache, 2 % where they do.
 template <class T>
 bool in_halves(const Gemm<T>& g) {
-  return g.transpose_a && g.k >= 2 * kTransposedSteps && g.m * g.n <= (1 << 17);
+  return g.transpose_a && !g.transpose_b && g.k >= 2 * kTransposedSteps && g.m * g.n <= (1 << 17);
 }
 
-// Of one thread: panels of a transposed B, or the panel at its edge; a strip of A and a block of C at the edges.
-template <class T>
-int64_t block_scratch(const Gemm<T>& g) {
-  const int64_t steps = std::min(g.k, kSteps);
-  const int64_t columns = g.transpose_b ? round_up(std::min(g.n, kColumns), kMostColumns) : kMostColumns;
-  return padded<T>(columns * steps) + padded<T>(kMostRows * steps) + kMostRows * kMostColumns;
-}
-
-// Calls run(share, thread) for shares that cover the product, of which a thread has rows of C, or columns where there
-// are more of them; the first `halves` of k first. `threads` as there are.
-template <class T, class Run>
-void for_each_share(const Gemm<T>& g, int64_t halves, int64_t threads, const Run& run) {
-  const bool by_rows = g.m >= g.n;
-  const int64_t size = by_rows ? kMostRows : kMostColumns, pieces = ceil_divide(by_rows ? g.m : g.n, size);
-  parallel_for(threads, 1, [&](int64_t thread, int64_t end_thread) {
-    for (; thread < end_thread; ++thread) {
-      for (int64_t half = 0; half < halves; ++half) {
-        const auto first_piece = [&](int64_t t) {
-          return std::clamp<int64_t>(halves * pieces * t / threads - half * pieces, 0, pieces);
-        };
-        const int64_t begin = first_piece(thread) * size, end = first_piece(thread + 1) * size;
-        if (begin == end) continue;
-        const Part part = by_rows ? Part{begin, std::min(end, g.m), 0, g.n} : Part{0, g.m, begin, std::min(end, g.n)};
-        run(BlockShare{part, g.k * half / halves, g.k * (half + 1) / halves}, half, thread);
-      }
-    }
-  });
-}
+// Elements for each thread: a panel of B, a strip of A and a block of C at the edges.
+inline constexpr int64_t kEdgeScratch = kMostColumns * kSteps + kMostRows * kSteps + kMostRows * kMostColumns;
 
 // Threads for a product: another one is woken only where there is enough for it to do.
 template <class T>
 int64_t block_threads(const Gemm<T>& g) {
   constexpr int64_t kGrainOperations = 1 << 16;
   return std::clamp<int64_t>(g.m * g.n * std::max<int64_t>(g.k, 1) / kGrainOperations, 1, max_threads());
+}
+
+// Calls run(i, share, thread) for shares of whole[i], all of one size. A thread begins with rows of C of its own, or
+// columns where there are more of those, and then takes from the others' what is left: where one is held up, the others
+// wait less.
+template <class Run>
+void for_each_share(const std::vector<BlockShare>& whole, int64_t shares_of_thread, int64_t threads, const Run& run) {
+  const Part all = whole[0].part;
+  const int64_t rows = all.end_row - all.row, columns = all.end_column - all.column;
+  const bool by_rows = rows >= columns;
+  const int64_t size = by_rows ? kMostRows : kMostColumns, pieces = ceil_divide(by_rows ? rows : columns, size);
+  const int64_t shares = std::min(pieces, ceil_divide(threads * shares_of_thread, std::ssize(whole)));
+  parallel_tasks(std::ssize(whole) * shares, threads, [&](int64_t task, int64_t thread) {
+    const int64_t i = task / shares, number = task % shares;
+    const int64_t begin = pieces * number / shares * size, end = pieces * (number + 1) / shares * size;
+    BlockShare share = whole[static_cast<size_t>(i)];
+    if (by_rows) {
+      share.part.row = all.row + begin;
+      share.part.end_row = std::min(all.row + end, all.end_row);
+    } else {
+      share.part.column = all.column + begin;
+      share.part.end_column = std::min(all.column + end, all.end_column);
+    }
+    run(i, share, thread);
+  });
 }
 
 }  // namespace heed::cpu
