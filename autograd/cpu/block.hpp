@@ -50,6 +50,7 @@ class Block<D, kVectors, std::index_sequence<kRow...>> {
     if constexpr (kVectors > 1) ((sum1_[kRow] = hn::Mul(sum1_[kRow], hn::Set(d, factors[kRow]))), ...);
   }
 
+  // Asks for rows that are loaded soon.
   HWY_INLINE void prefetch(const T* from, int64_t row_stride) const {
     for (size_t c = 0; c < kVectors * hn::Lanes(D()); c += kLine<T>) (hwy::Prefetch(from + kRow * row_stride + c), ...);
   }
