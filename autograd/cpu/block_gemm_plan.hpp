@@ -36,7 +36,7 @@ struct BlockCall {
 
 // A gradient of weights sums over the rows of a batch, of which a thread has one half in its caches. Each half is
 // summed by itself and then added to C: half of C is one pass more, against half of A and B from the other core's
-// caches. 7 % of an update where two cores share no cache, 2 % where they do.
+// caches: 7 % of an update where two cores share no cache, nothing where they do.
 template <class T>
 bool in_halves(const Gemm<T>& g) {
   return g.transpose_a && !g.transpose_b && g.k >= 2 * kTransposedSteps && g.m * g.n <= (1 << 17);

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <set>
@@ -73,6 +75,38 @@ TEST_P(Parallel, TasksRunOnceEach) {
     cpu::parallel_tasks(n, n, [&](int64_t i, int64_t) { ++visits[static_cast<size_t>(i)]; });
     for (const auto& count : visits) ASSERT_EQ(count, 1) << n;
   }
+}
+
+// What a kernel has as scratch memory of a thread must not be another's at the same time.
+TEST_P(Parallel, TasksKnowTheirThread) {
+  for (const int64_t most : {1, 2, 3, 100}) {
+    const int64_t threads = std::min<int64_t>({most, cpu::max_threads(), 40});
+    std::vector<std::atomic<int>> busy(static_cast<size_t>(threads));
+    std::atomic<int> wrong = 0;
+    cpu::parallel_tasks(40, most, [&](int64_t, int64_t thread) {
+      if (thread < 0 || thread >= threads) {
+        ++wrong;
+        return;
+      }
+      if (busy[static_cast<size_t>(thread)]++ != 0) ++wrong;
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      --busy[static_cast<size_t>(thread)];
+    });
+    EXPECT_EQ(wrong, 0) << most;
+  }
+}
+
+// The first thread is held up in its first task until the others have done all that it would have come to.
+TEST_P(Parallel, TasksOfABusyThreadAreTakenOver) {
+  if (GetParam() == 1) GTEST_SKIP() << "there is nobody else";
+  constexpr int64_t kTasks = 24;
+  std::atomic<int64_t> others = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  cpu::parallel_tasks(kTasks, kTasks, [&](int64_t i, int64_t) {
+    if (i > 0) ++others;
+    while (i == 0 && others < kTasks - 1 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  });
+  EXPECT_LT(std::chrono::steady_clock::now(), end);
 }
 
 TEST_P(Parallel, NestedWorkStaysOnItsThread) {

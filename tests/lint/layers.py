@@ -41,7 +41,7 @@ LIBRARY_PLACES = [
     (r"dnnl.*|oneapi/dnnl.*", r"autograd/cpu/(onednn_gemm|build_info)\.cpp"),
     (r"omp\.h", r"autograd/cpu/parallel\.cpp"),
     (r"hwy/contrib/math/.*", r"autograd/cpu/simd\.hpp"),
-    (r"hwy/.*", r"autograd/cpu/.*|.*_cpu\.cpp"),
+    (r"hwy/.*", r"autograd/cpu/.*|.*_cpu\.cpp|tests/support/instruction_set\.cpp"),
     (r"toml\+\+/.*", r"train/[^/]*\.cpp"),
     (r"CLI/.*", r"train/[^/]*\.cpp"),
     (r"gtest/.*|gmock/.*", r"tests/.*"),
