@@ -26,7 +26,7 @@ double bytes(std::string_view name, const Work& work) {
     return static_cast<double>(tensor.numel() * size_bytes(tensor.dtype()));
   };
   double sum = size(*work.result);
-  // Also u is written; in backward it is read, its gradient written and read.
+  // Also u or the slope of gelu is written; in backward it is read, the gradient of u written and read.
   if (name == "linear_gelu") sum *= work.kind == Work::Kind::backward ? 4 : 2;
   if (name == "embedding") return 2 * sum;                           // of the table only the rows that are looked up
   if (name == "add" && work.kind == Work::Kind::backward) return 0;  // the gradient is handed on as it is

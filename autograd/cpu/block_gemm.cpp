@@ -2,6 +2,8 @@
 #define HWY_TARGET_INCLUDE "autograd/cpu/block_gemm.cpp"
 #include <hwy/foreach_target.h>
 
+#include <functional>
+
 #include "autograd/cpu/block_gemm_kernel.hpp"
 #include "autograd/cpu/block_gemm_plan.hpp"
 
@@ -49,8 +51,9 @@ struct Kernels {
 template <class T>
 void run_halves(Context& context, const Gemm<T>& g, const Kernels<T>& kernels) {
   const int64_t threads = block_threads(g);
-  const Scratch<T> scratch(context, threads * kEdgeScratch + g.m * g.n);
-  T* second_c = scratch.data() + threads * kEdgeScratch;
+  const EdgeScratch edges(g);
+  const Scratch<T> scratch(context, threads * edges.elements + g.m * g.n);
+  T* second_c = scratch.data() + threads * edges.elements;
   Gemm<T> second = g;
   second.c = second_c;
   second.bias = nullptr;
@@ -59,7 +62,8 @@ void run_halves(Context& context, const Gemm<T>& g, const Kernels<T>& kernels) {
   const std::vector<BlockShare> halves = {{.part = all, .step = 0, .end_step = g.k / 2},
                                           {.part = all, .step = g.k / 2, .end_step = g.k}};
   for_each_share(halves, 1, threads, [&](int64_t half, const BlockShare& share, int64_t thread) {
-    kernels.run({.product = half == 0 ? &g : &second, .whole = &share}, share, scratch.data() + thread * kEdgeScratch);
+    kernels.run({.product = half == 0 ? &g : &second, .whole = &share}, share,
+                scratch.data() + thread * edges.elements);
   });
   parallel_for(g.m * g.n, kElementwiseGrain, [&](int64_t begin, int64_t end) {
     std::transform(g.c + begin, g.c + end, second_c + begin, g.c + begin, std::plus<T>());
@@ -71,8 +75,9 @@ template <class T>
 void run_packed(Context& context, const Gemm<T>& g, const PartDone* done, const Kernels<T>& kernels) {
   const int64_t threads = block_threads(g);
   const int64_t most_columns = round_up(std::min(g.n, kColumns), kMostColumns), most_steps = std::min(g.k, kSteps);
-  const Scratch<T> scratch(context, threads * kEdgeScratch + most_columns * most_steps);
-  T* panels = scratch.data() + threads * kEdgeScratch;
+  const EdgeScratch edges(g);
+  const Scratch<T> scratch(context, threads * edges.elements + most_columns * most_steps);
+  T* panels = scratch.data() + threads * edges.elements;
   for (int64_t column = 0; column < g.n; column += kColumns) {
     for (int64_t step = 0; step < g.k; step += kSteps) {
       const BlockShare whole{.part = {0, g.m, column, std::min(column + kColumns, g.n)},
@@ -85,7 +90,7 @@ void run_packed(Context& context, const Gemm<T>& g, const PartDone* done, const 
                      kernels.pack(g, whole, begin * kMostColumns, std::min(end * kMostColumns, columns), panels);
                    });
       for_each_share({whole}, 4, threads, [&](int64_t, const BlockShare& share, int64_t thread) {
-        kernels.run({&g, &whole, panels, done}, share, scratch.data() + thread * kEdgeScratch);
+        kernels.run({&g, &whole, panels, done}, share, scratch.data() + thread * edges.elements);
       });
     }
   }
@@ -94,10 +99,11 @@ void run_packed(Context& context, const Gemm<T>& g, const PartDone* done, const 
 template <class T>
 void run_in_place(Context& context, const Gemm<T>& g, const PartDone* done, const Kernels<T>& kernels) {
   const int64_t threads = block_threads(g);
-  const Scratch<T> scratch(context, threads * kEdgeScratch);
+  const EdgeScratch edges(g);
+  const Scratch<T> scratch(context, threads * edges.elements);
   const BlockShare whole{.part = {0, g.m, 0, g.n}, .step = 0, .end_step = g.k};
   for_each_share({whole}, g.transpose_a ? 1 : 4, threads, [&](int64_t, const BlockShare& share, int64_t thread) {
-    kernels.run({&g, &whole, nullptr, done}, share, scratch.data() + thread * kEdgeScratch);
+    kernels.run({&g, &whole, nullptr, done}, share, scratch.data() + thread * edges.elements);
   });
 }
 

@@ -1,8 +1,10 @@
 // A share of a product by blocks. For kColumns columns and kSteps or kTransposedSteps of k at a time it runs over
-// strips of rows, and in each over panels of columns: the strip of A stays in first-level cache, B in second-level
-// cache. B is read where it lies, but for a transposed one, which comes packed in panels, and what is no whole panel. C
-// is read and written once for each kSteps. Measured and left: panels first and strips within, which writes C in
-// pieces, took 5 % longer for a whole update. Read once per instruction set, as simd.hpp is.
+// strips of rows, and in each over panels of columns: the strip of A stays in first-level cache, this part of B, for
+// small models, in second-level cache. B is read where it lies, but for a transposed one, which comes packed in panels,
+// and what is no whole panel. C is read and written once for each of these numbers of steps. Measured and left: panels
+// first and strips within, which writes C in pieces, took 5 % longer for a whole update.
+//
+// Read once per instruction set, as simd.hpp is.
 #if defined(HEED_AUTOGRAD_CPU_BLOCK_GEMM_KERNEL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_CPU_BLOCK_GEMM_KERNEL_HPP
 #undef HEED_AUTOGRAD_CPU_BLOCK_GEMM_KERNEL_HPP
@@ -84,9 +86,10 @@ class BlockGemm {
  public:
   BlockGemm(const Gemm<T>& g, const BlockShare& whole, const BlockShare& share, const T* panels, T* scratch)
       : g_(g), whole_(whole), share_(share), panels_(panels) {
+    const EdgeScratch edges(g);
     edge_c_ = scratch;
-    edge_left_ = edge_c_ + kMostRows * kMostColumns;
-    edge_panel_ = edge_left_ + kMostRows * kSteps;
+    edge_left_ = scratch + edges.left;
+    edge_panel_ = scratch + edges.panel;
   }
 
   void run(const PartDone* done) {
@@ -120,9 +123,11 @@ class BlockGemm {
 
   // Where A is transposed, what the next steps read is asked for during these: saved for backward, it comes from afar.
   void look_ahead(int64_t next_steps) {
+    if (next_steps == 0) return;
     const int64_t next = step_ + steps_, rows = share_.part.end_row - share_.part.row;
     const int64_t blocks = ceil_divide(rows, kStrip) * ceil_divide(columns_, panel_width<T>());
     left_ahead_ = Ahead<T>(g_.a + next * g_.m + share_.part.row, g_.m, next_steps, rows, blocks);
+    if (g_.transpose_b) return;
     right_ahead_ = Ahead<T>(g_.b + next * g_.n + column_, g_.n, next_steps, columns_, blocks);
   }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
 #include <vector>
 
 #include "autograd/core/shape.hpp"
@@ -42,14 +41,27 @@ bool in_halves(const Gemm<T>& g) {
   return g.transpose_a && !g.transpose_b && g.k >= 2 * kTransposedSteps && g.m * g.n <= (1 << 17);
 }
 
-// Elements for each thread: a panel of B, a strip of A and a block of C at the edges.
-inline constexpr int64_t kEdgeScratch = kMostColumns * kSteps + kMostRows * kSteps + kMostRows * kMostColumns;
+// Offsets of what a thread needs at the edges, in elements: a block of C, a strip of A, a panel of B.
+struct EdgeScratch {
+  int64_t left, panel, elements;
 
-// Threads for a product: another one is woken only where there is enough for it to do.
+  template <class T>
+  explicit EdgeScratch(const Gemm<T>& g) {
+    const int64_t steps = std::min(g.k, g.transpose_a ? kTransposedSteps : kSteps);
+    left = kMostRows * kMostColumns;
+    panel = left + (g.m % kMostRows > 0 ? kMostRows * steps : 0);
+    elements = padded<T>(panel + (!g.transpose_b && g.n % kMostColumns > 0 ? kMostColumns * steps : 0));
+  }
+};
+
+// Threads for a product: another one is woken only where there is enough for it to do, and has scratch memory only
+// where there is a share for it.
 template <class T>
 int64_t block_threads(const Gemm<T>& g) {
   constexpr int64_t kGrainOperations = 1 << 16;
-  return std::clamp<int64_t>(g.m * g.n * std::max<int64_t>(g.k, 1) / kGrainOperations, 1, max_threads());
+  const int64_t pieces = g.m >= g.n ? ceil_divide(g.m, kMostRows) : ceil_divide(g.n, kMostColumns);
+  const int64_t shares = in_halves(g) ? 2 * pieces : pieces;
+  return std::clamp<int64_t>(g.m * g.n * g.k / kGrainOperations, 1, std::min<int64_t>(shares, max_threads()));
 }
 
 // Calls run(i, share, thread) for shares of whole[i], all of one size. A thread begins with rows of C of its own, or

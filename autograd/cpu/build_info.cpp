@@ -29,7 +29,7 @@ std::string gemm_library() {
   return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) +
          (has_bf16_products() ? ", bf16 on its own instructions" : ", bf16 widened to f32");
 #else
-  return "plain loops";
+  return "heed's own blocks";
 #endif
 }
 

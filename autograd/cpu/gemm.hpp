@@ -1,5 +1,6 @@
-// Matrix product of the CPU backend: oneDNN for f32 and bf16, plain loops for f64 (and for all where oneDNN is not
-// built in). bf16 is multiplied and summed in f32 and rounded once, when it is stored.
+// Matrix product of the CPU backend: oneDNN for bf16 and f32, blocks of heed's own (block_gemm.hpp) for f64, for f32
+// where they are faster, and for all where oneDNN is not built in. bf16 is multiplied and summed in f32 and rounded
+// once, when it is stored.
 #pragma once
 
 #include "autograd/core/context.hpp"

@@ -38,9 +38,9 @@ void keep_promised_threads();
 // Calls body(begin, end) on disjoint ranges that cover [0, n), each at least `grain` long where there are several.
 // Runs on the calling thread where n < 2 * grain or inside another parallel_for. body must not throw.
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body);
-// Calls body(i, thread) for each i of [0, n), for tasks of uneven size. Each thread begins with the part that
-// parallel_for would give it, so that it finds in its caches what it wrote there before, and then takes from the
-// others'. 0 <= thread < the threads there are: n, most_threads or max_threads().
+// Calls body(i, thread) for each i of [0, n), for tasks of uneven size. Each thread begins with a run of tasks as long
+// as the others' (the part that parallel_for gives it with as many threads), so that it finds in its caches what it
+// wrote there before, and then takes from the others'. 0 <= thread < the smallest of n, most_threads and max_threads().
 void parallel_tasks(int64_t n, int64_t most_threads, FunctionRef<void(int64_t, int64_t)> body);
 
 // Elements below which a simple elementwise loop is not worth waking another thread.

@@ -1,6 +1,6 @@
-// In f32 and f64 gelu is taken of parts of the product that are still in a cache, and its slope too, over u: backward
-// needs no exponential then. 2 % of an update of a small model. bf16 makes two passes and keeps u: its slope would have
-// to be rounded.
+// In f32 and f64 gelu is taken part by part as the product becomes complete, of products by blocks while they are still
+// in a cache, and its slope too, over u: backward needs no exponential then. 2 % of an update of a small model. bf16
+// makes two passes and keeps u: its slope would have to be rounded.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/linear_gelu_cpu.cpp"
 #include <hwy/foreach_target.h>

@@ -7,7 +7,10 @@ namespace heed::test {
 namespace {
 
 TEST(AttentionMask, PaddingIsNeverTouched) {
-  for (const DType dtype : {DType::f32, DType::f64}) expect_padding_untouched({.dtype = dtype, .head_size = 7});
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    // Of heads of whole cache lines the rows are read where they are.
+    for (const int64_t head_size : {7, 16}) expect_padding_untouched({.dtype = dtype, .head_size = head_size});
+  }
 }
 
 // A query that no key is valid for, and queries before the first key.
@@ -36,6 +39,7 @@ TEST(AttentionMask, ThereMayBeNoKeyQueryOrSequence) {
 
 TEST(AttentionMask, TheFutureIsNeverTouched) {
   expect_future_untouched({.head_size = 5}, 150, {0, 1, 7, 63, 64, 70, 130, 149});
+  expect_future_untouched({.head_size = 16}, 152, {0, 1, 7, 63, 64, 70, 130, 151});
 }
 
 const RandomStream kRandom{.seed = 5, .site = random_site(RandomDomain::dropout, 1, 3), .update = 17};

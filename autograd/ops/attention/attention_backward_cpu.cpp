@@ -148,13 +148,13 @@ class BackwardTask {
 
   // P and dS of kStrip queries and the keys of a block from `key` on; of keys that are not seen they are something
   // else.
-  template <class Block>
+  template <class KeyBlock>
   HWY_INLINE void weights_of_block(int64_t strip, int64_t key) {
     const D d;
     T* weights = weights_ + strip * kBackwardKeys + key;
     T* dscores = dscores_ + strip * kBackwardKeys + key;
     const int64_t panel = row_at(key_) + key * head_size_;
-    Block dweight(d), score(d);
+    KeyBlock dweight(d), score(d);
     dweight.add(d, {dy_.data + strip * dy_.stride, dy_.stride, 1}, value_panels_ + panel, panel_width<T>(), 0,
                 head_size_);
     dweight.store(d, dscores, kBackwardKeys);

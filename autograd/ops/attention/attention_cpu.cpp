@@ -1,8 +1,8 @@
-// Forward. A task is a kv head of a sequence: it copies keys (transposed) and, where they lie far apart, values into
-// aligned memory once, for all query heads of the group. Tiles of queries run over tiles of keys; within a tile, a
-// strip of 4 or 8 rows at a time has its scores, softmax and weighted values in first-level cache. Where there are few
-// kv heads, a task takes a share of the query tiles. No row of y depends on another one, so the bits depend on neither
-// threads nor shares.
+// Forward. A task is a kv head of a sequence: it copies keys (transposed) and values into aligned memory once, for all
+// query heads of the group; values that is_in_place() are read where they lie. Tiles of queries run over tiles of keys;
+// within a tile, a strip of 4 or 8 rows at a time has its scores, softmax and weighted values in first-level cache.
+// Where there are few kv heads, a task takes a share of the query tiles. No row of y depends on another one, so the
+// bits depend on neither threads nor shares.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/attention/attention_cpu.cpp"
 #include <hwy/foreach_target.h>

@@ -176,7 +176,7 @@ inline std::vector<AttentionTask> backward_tasks(const AttentionProblem& p, int6
 template <class T, class Body>
 void for_each_task(const Context& context, int64_t count, int64_t threads, const ScratchLayout<T>& layout,
                    const Body& body) {
-  threads = std::min({threads, count, static_cast<int64_t>(max_threads())});
+  threads = std::min(threads, count);
   const Scratch<T> scratch(context, threads * layout.elements());
   parallel_tasks(count, threads,
                  [&](int64_t task, int64_t thread) { body(task, scratch.data() + thread * layout.elements()); });
