@@ -5,7 +5,7 @@
 
 namespace heed::cpu {
 
-std::string gemm_library();     // "oneDNN 2.6.3" or "heed's own blocks"
+std::string gemm_library();     // "heed's own blocks and oneDNN 2.6.3" or "heed's own blocks"
 std::string instruction_set();  // the one chosen at run time, "AVX3"
 std::string thread_library();   // "OpenMP" or "std::thread"
 
