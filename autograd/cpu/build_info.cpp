@@ -26,8 +26,8 @@ std::string instruction_set() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
 std::string gemm_library() {
 #if HEED_HAVE_ONEDNN
   const dnnl_version_t* v = dnnl_version();
-  return "heed's own blocks and oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." + std::to_string(v->patch) +
-         (has_bf16_products() ? ", bf16 on its own instructions" : ", bf16 widened to f32");
+  return "heed's own blocks and oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." +
+         std::to_string(v->patch) + (has_bf16_products() ? ", bf16 on its own instructions" : ", bf16 widened to f32");
 #else
   return "heed's own blocks";
 #endif
