@@ -274,15 +274,21 @@ class Text(CommandLine):
                 self.assert_error(result, 3, "data is not that of the run")
 
     def test_a_second_signal_ends_at_once(self):
-        process = subprocess.Popen([HEED, "train", self.config, "steps=100000", "eval_interval=100000"], cwd=self.folder,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.wait_for_first_step(process)
-        process.send_signal(signal.SIGSTOP)  # both are there before the next update ends
-        process.send_signal(signal.SIGTERM)
-        process.send_signal(signal.SIGINT)
-        process.send_signal(signal.SIGCONT)
-        process.communicate(timeout=60)
-        self.assertEqual(process.returncode, -signal.SIGINT)
+        # Unless the update was just about to end. Signals that wait together come in no certain order, so one after
+        # the other.
+        for _ in range(5):
+            process = subprocess.Popen([HEED, "train", self.config, "steps=100000", "eval_interval=100000",
+                                        "batch_size=16384", "log_interval=1"], cwd=self.folder,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.wait_for_first_step(process)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=120)
+            if process.returncode == -signal.SIGINT:
+                return
+            self.assertEqual(process.returncode, 0)
+        self.fail("no run ended at once")
 
     def test_a_signal_saves_and_ends(self):
         self.train("run_dir=runs/whole", "steps=1000")
