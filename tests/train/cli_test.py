@@ -278,11 +278,11 @@ class Text(CommandLine):
         # the other.
         for _ in range(5):
             process = subprocess.Popen([HEED, "train", self.config, "steps=100000", "eval_interval=100000",
-                                        "batch_size=16384", "log_interval=1"], cwd=self.folder,
+                                        "batch_size=65536", "log_interval=1"], cwd=self.folder,
                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             self.wait_for_first_step(process)
             process.send_signal(signal.SIGTERM)
-            time.sleep(0.02)
+            time.sleep(0.01)
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=120)
             if process.returncode == -signal.SIGINT:
