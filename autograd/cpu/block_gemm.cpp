@@ -89,7 +89,7 @@ void run_packed(Context& context, const Gemm<T>& g, const PartDone* done, const 
                    [&](int64_t begin, int64_t end) {
                      kernels.pack(g, whole, begin * kMostColumns, std::min(end * kMostColumns, columns), panels);
                    });
-      for_each_share({whole}, 4, threads, [&](int64_t, const BlockShare& share, int64_t thread) {
+      for_each_share({whole}, kSharesOfThread, threads, [&](int64_t, const BlockShare& share, int64_t thread) {
         kernels.run({&g, &whole, panels, done}, share, scratch.data() + thread * edges.elements);
       });
     }
@@ -102,9 +102,10 @@ void run_in_place(Context& context, const Gemm<T>& g, const PartDone* done, cons
   const EdgeScratch edges(g);
   const Scratch<T> scratch(context, threads * edges.elements);
   const BlockShare whole{.part = {0, g.m, 0, g.n}, .step = 0, .end_step = g.k};
-  for_each_share({whole}, g.transpose_a ? 1 : 4, threads, [&](int64_t, const BlockShare& share, int64_t thread) {
-    kernels.run({&g, &whole, nullptr, done}, share, scratch.data() + thread * edges.elements);
-  });
+  for_each_share({whole}, g.transpose_a ? 1 : kSharesOfThread, threads,
+                 [&](int64_t, const BlockShare& share, int64_t thread) {
+                   kernels.run({&g, &whole, nullptr, done}, share, scratch.data() + thread * edges.elements);
+                 });
 }
 
 // Where k is 0 there are no factors.

@@ -17,6 +17,10 @@ inline constexpr int64_t kColumns = 512, kSteps = 512, kTransposedSteps = 128;
 // Rows of a strip and columns of a panel, at most. Shares are made of these, whatever the instruction set.
 inline constexpr int64_t kMostRows = 8, kMostColumns = 32;
 
+// Shares for each thread, so that there is something left to take over. One for a transposed A: each share reads all of
+// B's rows again.
+inline constexpr int64_t kSharesOfThread = 4;
+
 // A part of C and the steps [step, end_step) of k, with which its sums start or go on.
 struct BlockShare {
   Part part = {};

@@ -17,16 +17,6 @@ GemmProblem<T> problem_of(int64_t m, int64_t n, int64_t k, int form) {
   return GemmProblem<T>(m, n, k, form & 1, form & 2, form & 4, form & 8);
 }
 
-template <class T>
-void expect_exact(const GemmProblem<T>& problem, const std::vector<T>& got) {
-  for (int64_t i = 0; i < problem.g.m; ++i) {
-    for (int64_t j = 0; j < problem.g.n; ++j) {
-      const auto exact = problem.exact(i, j);
-      ASSERT_NEAR(got[problem.at(i, j, problem.g.n)], exact.value, exact.bound(problem.g.k)) << i << ", " << j;
-    }
-  }
-}
-
 struct Size {
   int64_t m, n, k;
 };
@@ -58,7 +48,7 @@ TYPED_TEST(BlockGemm, EveryFormWithTheSameBitsForAnyThreads) {
       };
       cpu::set_max_threads(1);
       const std::vector<TypeParam> one = run();
-      expect_exact(problem, one);
+      expect_exact_up_to_rounding(problem, one);
       for (const int threads : {2, 3, 5}) {
         cpu::set_max_threads(threads);
         ASSERT_EQ(run(), one) << threads << " threads";
@@ -92,7 +82,7 @@ TYPED_TEST(BlockGemm, PartsCoverTheResultOnceWhenTheyAreComplete) {
         const cpu::PartDone done = look;
         const std::vector<TypeParam> result =
             problem.run([&](Context& context, const auto& product) { cpu::block_gemm(context, product, &done); });
-        expect_exact(problem, result);
+        expect_exact_up_to_rounding(problem, result);
         EXPECT_EQ(visits, std::vector<int>(visits.size(), 1));
         EXPECT_EQ(seen, result);
       }

@@ -1,6 +1,8 @@
 // A matrix product with its operands, and its elements in double.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -66,5 +68,19 @@ struct GemmProblem {
     return values;
   }
 };
+
+template <class T>
+void expect_exact_up_to_rounding(const GemmProblem<T>& problem, const std::vector<T>& got) {
+  const cpu::Gemm<T>& g = problem.g;
+  SCOPED_TRACE(testing::Message() << g.m << " x " << g.n << " x " << g.k << (g.transpose_a ? " At" : " A")
+                                  << (g.transpose_b ? " Bt" : " B") << (g.add ? " add" : "")
+                                  << (g.bias != nullptr ? " bias" : ""));
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = 0; j < g.n; ++j) {
+      const auto exact = problem.exact(i, j);
+      ASSERT_NEAR(got[problem.at(i, j, g.n)], exact.value, exact.bound(g.k)) << i << ", " << j;
+    }
+  }
+}
 
 }  // namespace heed::test

@@ -1,10 +1,10 @@
 // Backward. With the weights P = exp(scores - lse) computed again,
 //   dV = P^T dY    dS = P * (dY V^T - rowsum(dY * Y))    dK = scale dS^T Q    dQ = scale dS K
 // A task is a kv head of a sequence: it copies all keys and values once, runs over the query heads of the group and
-// their tiles of queries, and for each over the tiles of keys. Within a pair of tiles a block of the right
-// factor stays in first-level cache for all strips of the left one; dK and dV are summed in scratch memory. Where there
-// are too few kv heads for the threads, dK, dV and dQ are separate tasks on shares of the tiles, at 7 products instead
-// of 5. Each element is summed in the same order either way, so the bits do not depend on the threads.
+// their tiles of queries, and for each over the tiles of keys. Within a pair of tiles a block of the right factor stays
+// in first-level cache for all strips of the left one; dK and dV are summed in scratch memory. Where there are too few
+// kv heads for the threads, dK, dV and dQ are separate tasks on shares of the tiles, at 7 products instead of 5. Each
+// element is summed in the same order either way, so the bits do not depend on the threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/attention/attention_backward_cpu.cpp"
 #include <hwy/foreach_target.h>
