@@ -43,6 +43,11 @@ class Trainer {
   Update update(bool stop = false);
   // max_batches = 0: the whole split.
   Evaluation evaluate(data::Split split, int64_t max_batches) const;
+  // Windows that evaluate() covers.
+  int64_t eval_windows(data::Split split, int64_t max_batches) const;
+  // After an evaluation that gave a loss which is not finite: runs it again in anomaly mode and throws DivergedError,
+  // which names the step and the operation.
+  [[noreturn]] void report_diverged_evaluation(data::Split split, int64_t max_batches, double loss);
   // Gives the memory of a recorded update back until the next but one; false where there is none.
   bool forget_recording() const;
   bool has_windows(data::Split split) const { return loader_->num_eval_windows(split) > 0; }
@@ -81,6 +86,8 @@ class Trainer {
   void draw_next_batches();
   Evaluation evaluate_once(data::Split split, int64_t max_batches) const;
   [[noreturn]] void report_divergence(double loss, double grad_norm);
+  // what: the numbers; run_again: meets the NaN again.
+  [[noreturn]] void trace_divergence(const std::string& what, const std::function<void()>& run_again);
 
   std::unique_ptr<comm::Ranks> own_ranks_;  // a world of one, where none was given
   comm::Ranks& ranks_;
