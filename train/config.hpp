@@ -22,8 +22,6 @@ namespace heed::train {
 enum class DataSource { ngram, skip, text, tokens };
 enum class OptimizerKind { adamw, sgd };
 enum class ScheduleKind { cosine, linear, constant };
-enum class FinalEval { full, subset, none };
-enum class ExistingRun { move, refuse };
 enum class DeviceChoice { automatic, cpu, cuda };
 
 struct DataConfig {
@@ -73,12 +71,10 @@ struct TrainConfig {
   bool detect_anomaly = false;
   int64_t eval_interval = 100;
   int64_t eval_batches = 0;  // 0: the whole split
-  FinalEval final_eval = FinalEval::full;
   int64_t log_interval = 10;
   int64_t save_interval = 0;  // 0: only at the end
   int64_t keep_checkpoints = 1;
   std::string run_dir;
-  ExistingRun existing_run = ExistingRun::move;
 
   bool shard_optimizer = false;
   double comm_timeout_s = 600;
