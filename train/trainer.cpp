@@ -330,17 +330,24 @@ void Trainer::report_divergence(double loss, double grad_norm) {
 bool Trainer::forget_recording() const { return device_update_ != nullptr && device_update_->forget_recording(); }
 
 Evaluation Trainer::evaluate(data::Split split, int64_t max_batches) const {
+  return evaluate(split, max_batches, {}).value();
+}
+
+std::optional<Evaluation> Trainer::evaluate(data::Split split, int64_t max_batches,
+                                            const EvaluationProgress& progress) const {
   try {
-    return evaluate_once(split, max_batches);
+    return evaluate_once(split, max_batches, progress);
   } catch (const MemoryError&) {
     // What a recorded update holds may be what is missing. With several ranks all would have to record anew.
     if (ranks_.size() > 1 || !forget_recording()) throw;
   }
-  return evaluate_once(split, max_batches);
+  return evaluate_once(split, max_batches, progress);
 }
 
-Evaluation Trainer::evaluate_once(data::Split split, int64_t max_batches) const {
-  return train::evaluate(*model_, *source_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches, ranks_);
+std::optional<Evaluation> Trainer::evaluate_once(data::Split split, int64_t max_batches,
+                                                 const EvaluationProgress& progress) const {
+  return train::evaluate(*model_, *source_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches, ranks_,
+                         progress);
 }
 
 }  // namespace heed::train

@@ -43,6 +43,8 @@ class Trainer {
   Update update(bool stop = false);
   // max_batches = 0: the whole split.
   Evaluation evaluate(data::Split split, int64_t max_batches) const;
+  // nullopt on all ranks where progress stopped it on any of them (train/evaluator.hpp).
+  std::optional<Evaluation> evaluate(data::Split split, int64_t max_batches, const EvaluationProgress& progress) const;
   // Gives the memory of a recorded update back until the next but one; false where there is none.
   bool forget_recording() const;
   bool has_windows(data::Split split) const { return loader_->num_eval_windows(split) > 0; }
@@ -79,7 +81,8 @@ class Trainer {
   Update update_here(bool stop);
   Update update_on_cuda(bool stop);
   void draw_next_batches();
-  Evaluation evaluate_once(data::Split split, int64_t max_batches) const;
+  std::optional<Evaluation> evaluate_once(data::Split split, int64_t max_batches,
+                                          const EvaluationProgress& progress) const;
   [[noreturn]] void report_divergence(double loss, double grad_norm);
 
   std::unique_ptr<comm::Ranks> own_ranks_;  // a world of one, where none was given
