@@ -180,12 +180,14 @@ class Run {
 
   // Nothing where a signal stopped it, on all ranks.
   std::optional<Evaluation> evaluate(int64_t batches, data::Split split = data::Split::validation) {
-    const Evaluation evaluation = trainer_.evaluate(split, batches);
-    if (!std::isfinite(evaluation.loss)) trainer_.report_diverged_evaluation(split, batches, evaluation.loss);
+    const std::optional<Evaluation> evaluation =
+        trainer_.evaluate(split, batches, [](int64_t, int64_t) { return StopSignal::received() == 0; });
+    if (!evaluation) return {};
+    if (!std::isfinite(evaluation->loss)) trainer_.report_diverged_evaluation(split, batches, evaluation->loss);
     if (split != data::Split::validation) return evaluation;
     validation_ = evaluation;
     validation_step_ = trainer_.step();
-    reporter_.evaluation(trainer_.step(), evaluation);
+    reporter_.evaluation(trainer_.step(), *evaluation);
     return evaluation;
   }
 

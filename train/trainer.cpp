@@ -324,7 +324,7 @@ void Trainer::report_divergence(double loss, double grad_norm) {
 void Trainer::report_diverged_evaluation(data::Split split, int64_t max_batches, double loss) {
   trace_divergence(fmt::format("diverged after step {} ({} loss {:.6g})", step_,
                                split == data::Split::test ? "test" : "validation", std::abs(loss)),
-                   [&] { evaluate_once(split, max_batches); });
+                   [&] { evaluate_once(split, max_batches, {}); });
 }
 
 void Trainer::trace_divergence(const std::string& what, const std::function<void()>& run_again) {
@@ -352,13 +352,18 @@ void Trainer::trace_divergence(const std::string& what, const std::function<void
 bool Trainer::forget_recording() const { return device_update_ != nullptr && device_update_->forget_recording(); }
 
 Evaluation Trainer::evaluate(data::Split split, int64_t max_batches) const {
+  return evaluate(split, max_batches, {}).value();
+}
+
+std::optional<Evaluation> Trainer::evaluate(data::Split split, int64_t max_batches,
+                                            const EvaluationProgress& progress) const {
   try {
-    return evaluate_once(split, max_batches);
+    return evaluate_once(split, max_batches, progress);
   } catch (const MemoryError&) {
     // What a recorded update holds may be what is missing. With several ranks all would have to record anew.
     if (ranks_.size() > 1 || !forget_recording()) throw;
   }
-  return evaluate_once(split, max_batches);
+  return evaluate_once(split, max_batches, progress);
 }
 
 int64_t Trainer::eval_windows(data::Split split, int64_t max_batches) const {
@@ -366,8 +371,10 @@ int64_t Trainer::eval_windows(data::Split split, int64_t max_batches) const {
   return max_batches == 0 ? all : std::min(all, max_batches * loader_->batch_size());
 }
 
-Evaluation Trainer::evaluate_once(data::Split split, int64_t max_batches) const {
-  return train::evaluate(*model_, *source_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches, ranks_);
+std::optional<Evaluation> Trainer::evaluate_once(data::Split split, int64_t max_batches,
+                                                 const EvaluationProgress& progress) const {
+  return train::evaluate(*model_, *source_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches, ranks_,
+                         progress);
 }
 
 }  // namespace heed::train

@@ -43,6 +43,8 @@ class Trainer {
   Update update(bool stop = false);
   // max_batches = 0: the whole split.
   Evaluation evaluate(data::Split split, int64_t max_batches) const;
+  // nullopt on all ranks where progress stopped it on any of them (train/evaluator.hpp).
+  std::optional<Evaluation> evaluate(data::Split split, int64_t max_batches, const EvaluationProgress& progress) const;
   // Windows that evaluate() covers.
   int64_t eval_windows(data::Split split, int64_t max_batches) const;
   // After an evaluation that gave a loss which is not finite: runs it again in anomaly mode and throws DivergedError,
@@ -84,7 +86,8 @@ class Trainer {
   Update update_here(bool stop);
   Update update_on_cuda(bool stop);
   void draw_next_batches();
-  Evaluation evaluate_once(data::Split split, int64_t max_batches) const;
+  std::optional<Evaluation> evaluate_once(data::Split split, int64_t max_batches,
+                                          const EvaluationProgress& progress) const;
   [[noreturn]] void report_divergence(double loss, double grad_norm);
   // what: the numbers; run_again: meets the NaN again.
   [[noreturn]] void trace_divergence(const std::string& what, const std::function<void()>& run_again);
