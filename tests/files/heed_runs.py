@@ -83,9 +83,9 @@ def what_is_wrong(result, allowed=(0, *ERROR_CODES)):
 
 
 def entry(path, inode=True):
-    """What one path is: kind, permissions, and content or target."""
+    """What one path is: kind, permissions and owner, content or target."""
     status = os.lstat(path)
-    mode = stat.S_IMODE(status.st_mode)
+    mode = f"{stat.S_IMODE(status.st_mode):o} {status.st_uid}:{status.st_gid}"
     if stat.S_ISLNK(status.st_mode):
         return ("link", os.readlink(path))
     if stat.S_ISDIR(status.st_mode):
