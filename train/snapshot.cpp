@@ -6,6 +6,7 @@
 
 #include "autograd/core/cuda_backend.hpp"
 #include "train/checkpoint_folder.hpp"
+#include "train/checkpoint_match.hpp"
 #include "train/config_schema.hpp"
 
 namespace heed::train {
@@ -51,8 +52,9 @@ Tensor flat_of(const nn::ParameterStore& store, int group, const CheckpointConte
   return flat;
 }
 
-// A model is used where it can be, whatever device it was trained on.
+// A model is used where it can be, whatever device it was trained on, unless the user asks for one.
 Device device_here(const Config& config) {
+  if (config.origin("train.device").kind == OriginKind::command_line) return choose_device(config);
   const bool on_cpu = config.train.device == DeviceChoice::cpu || config.train.precision == DType::f64;
   return on_cpu || !cuda::status().problem.empty() ? Device::cpu : Device::cuda;
 }
@@ -223,10 +225,17 @@ Restored restore(Trainer& trainer, const CheckpointContent& content) {
 LoadedModel load_model(const CheckpointContent& content, const std::vector<std::string>& overrides) {
   LoadedModel loaded;
   loaded.config = saved_config(content);
+  const DType weights = compute_dtype(loaded.config.train.precision);
+  require_settable_keys(loaded.config, overrides);
   // From here on only the overrides can be wrong.
   if (!overrides.empty()) {
     loaded.config = parse_config(content.text("config"), content.file + ": config", overrides);
   }
+  require<ConfigError>(
+      compute_dtype(loaded.config.train.precision) == weights,
+      "train.precision = \"{}\" cannot be computed from the checkpoint's weights, which are {}: set it "
+      "to {}",
+      name(loaded.config.train.precision), name(weights), weights == DType::f64 ? "\"f64\"" : "\"f32\" or \"bf16\"");
   loaded.step = content.integer(kStepName);
   if (content.texts.contains("tokenizer")) {
     loaded.tokenizer = read_from(content, [&] { return data::Tokenizer::parse(content.text("tokenizer")); });
@@ -234,6 +243,7 @@ LoadedModel load_model(const CheckpointContent& content, const std::vector<std::
   nn::GptConfig model = loaded.config.model;
   if (loaded.tokenizer != nullptr) model.vocab_size = loaded.tokenizer->vocab_size();
   loaded.model = std::make_unique<nn::Gpt>(model, loaded.config.train.precision, device_here(loaded.config));
+  require_no_foreign_tensors(content, loaded.model->parameters());
   load_parameters(loaded.model->parameters(), content);
   return loaded;
 }

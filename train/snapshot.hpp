@@ -50,9 +50,14 @@ int64_t snapshot_file_bytes(const Trainer& trainer);
 struct LoadedModel {
   Config config;
   std::unique_ptr<nn::Gpt> model;
-  std::unique_ptr<data::Tokenizer> tokenizer;  // nullptr where the source has none
+  std::shared_ptr<const data::Tokenizer> tokenizer;  // nullptr where the source has none
   int64_t step = 0;
 };
+
+// The model runs on the device that is there, whatever it was trained on, unless train.device is among the overrides.
+// Throws ConfigError for an override other than those of train/checkpoint_match.hpp, CheckpointError for a tensor that
+// is missing, does not fit or belongs to no parameter, DeviceError where train.device = "cuda" is set and there is
+// none.
 LoadedModel load_model(const CheckpointContent& content, const std::vector<std::string>& overrides = {});
 
 }  // namespace heed::train

@@ -59,7 +59,7 @@ class AnomalyGuard {
 
 }  // namespace
 
-std::unique_ptr<data::Source> make_source(const Config& config) {
+std::unique_ptr<data::Source> make_source(const Config& config, std::shared_ptr<const data::Tokenizer> tokenizer) {
   const DataConfig& c = config.data;
   // 0 lines stand for "by the fraction".
   const auto lines = [](int64_t count) { return count == 0 ? std::nullopt : std::optional(count); };
@@ -80,7 +80,8 @@ std::unique_ptr<data::Source> make_source(const Config& config) {
                                                .val_lines = lines(c.val_lines),
                                                .test_lines = lines(c.test_lines)},
                                      .seed = c.seed,
-                                     .seq_len = config.model.seq_len});
+                                     .seq_len = config.model.seq_len,
+                                     .known_tokenizer = std::move(tokenizer)});
     case DataSource::tokens:
       return data::make_token_source({.path = c.path, .seed = c.seed, .seq_len = config.model.seq_len});
   }
