@@ -5,6 +5,7 @@
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/cuda_backend.hpp"
+#include "autograd/core/host_limits.hpp"
 #include "autograd/cuda/error.hpp"
 #include "autograd/cuda/fault.hpp"
 #include "autograd/cuda/probe.hpp"
@@ -105,7 +106,8 @@ class DeviceMemory final : public MemorySource {
   std::string free_text() const override {
     size_t free = 0, total = 0;
     if (cudaMemGetInfo(&free, &total) != cudaSuccess) return {};
-    return fmt::format(", {} of the device's {} free", free, total);
+    return fmt::format(", {} free of {} (the device)", human_bytes(static_cast<int64_t>(free)),
+                       human_bytes(static_cast<int64_t>(total)));
   }
 };
 
