@@ -53,9 +53,8 @@ class Run {
     if (saved_step_ != trainer_.step()) save();
     const bool stopped = trainer_.step() < last_step_;
     if (stopped && reporter_.failure().empty()) {
-      const char* name = StopSignal::received();
-      reporter_.line(fmt::format("stopped       by {} after update {}; go on with --resume",
-                                 name != nullptr ? name : "a signal to another rank", trainer_.step()));
+      reporter_.line(fmt::format("stopped       by {} at step {}, checkpoint saved; continue with --resume",
+                                 stopped_by(), trainer_.step()));
     }
     measure_waiting();
     const Summary result = stopped ? summary() : finish();
@@ -79,8 +78,12 @@ class Run {
   }
 
   bool wishes_to_stop() const { return StopSignal::received() != nullptr || !reporter_.failure().empty(); }
+  static const char* stopped_by() {
+    const char* const name = StopSignal::received();
+    return name != nullptr ? name : "a signal to another rank";
+  }
   // Several ranks agree on it in each update.
-  bool must_stop() const { return ranks_.size() == 1 ? wishes_to_stop() : agreed_stop_; }
+  bool must_stop() const { return agreed_stop_ || (ranks_.size() == 1 && wishes_to_stop()); }
 
   // Gives the updates that are done.
   int64_t load() {
@@ -112,11 +115,11 @@ class Run {
       measured_ = true;
     }
     state_.train_loss = update.loss;
-    reporter_.update(update, rate());
+    reporter_.update(update, rate(), seconds);
     const bool last = update.step == config_.train.steps;
-    const bool evaluates = has_validation_ && (last || update.step % config_.train.eval_interval == 0);
+    const bool is_due = has_validation_ && (last || update.step % config_.train.eval_interval == 0);
     // Always the same windows, so that the best is the best of equals; finish() takes the whole split.
-    if (evaluates) evaluate(config_.train.eval_batches);
+    const bool evaluates = is_due && evaluate(config_.train.eval_batches);
     state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
     if (folder_) record(update, evaluates);
     if (evaluates) save_if_best();
@@ -135,9 +138,21 @@ class Run {
     if (evaluated || update.step % config_.train.log_interval == 0) folder_->flush();
   }
 
-  void evaluate(int64_t batches) {
-    validation_ = trainer_.evaluate(data::Split::validation, batches);
-    reporter_.evaluation(trainer_.step(), *validation_);
+  // Shows progress. Returns nullopt where a signal to some rank stopped it; then all ranks stop.
+  std::optional<Evaluation> evaluate_split(data::Split split, int64_t batches) {
+    const auto progress = reporter_.evaluating(split, batches, [this] { return wishes_to_stop(); });
+    const std::optional<Evaluation> result = trainer_.evaluate(split, batches, progress);
+    if (!result) agreed_stop_ = evaluation_stopped_ = true;
+    return result;
+  }
+
+  // False: stopped, and the last result stays.
+  bool evaluate(int64_t batches, bool is_final = false) {
+    const std::optional<Evaluation> result = evaluate_split(data::Split::validation, batches);
+    if (!result) return false;
+    validation_ = result;
+    reporter_.evaluation(trainer_.step(), *validation_, is_final);
+    return true;
   }
 
   // Behind the row of the evaluation: a checkpoint never knows more than metrics.csv.
@@ -195,13 +210,20 @@ class Run {
 
   // The whole splits; a run that was already complete is evaluated again.
   Summary finish() {
-    if (has_validation_ && (!validation_ || !validation_->whole_split)) evaluate(0);
+    if (has_validation_ && (!validation_ || !validation_->whole_split)) evaluate(0, true);
     Summary s = summary();
-    if (trainer_.has_windows(data::Split::test)) s.test_loss = trainer_.evaluate(data::Split::test, 0).loss;
+    if (!evaluation_stopped_ && trainer_.has_windows(data::Split::test)) {
+      if (const auto test = evaluate_split(data::Split::test, 0)) s.test_loss = test->loss;
+    }
+    if (evaluation_stopped_) {
+      reporter_.line(fmt::format("stopped       by {} in the last evaluation, after step {}; the checkpoint is saved",
+                                 stopped_by(), trainer_.step()));
+      return s;
+    }
     s.seconds = wall_seconds_before_ + seconds_since(begin_);
     if (!folder_) return s;
     folder_->write(s);
-    reporter_.end(s, folder_->path());
+    reporter_.end(s, state_.seconds, folder_->path());
     return s;
   }
 
@@ -220,7 +242,7 @@ class Run {
   std::optional<double> waited_s_per_update_;
   double seconds_here_ = 0;  // in updates of this process
   int64_t updates_here_ = 0;
-  bool measured_ = false, agreed_stop_ = false;
+  bool measured_ = false, agreed_stop_ = false, evaluation_stopped_ = false;
   Clock::time_point begin_ = Clock::now();
 };
 

@@ -15,6 +15,8 @@
 #include "optim/grad_clip.hpp"
 #include "optim/sgd.hpp"
 #include "train/comm/agreement.hpp"
+#include "train/number_text.hpp"
+#include "train/text_progress.hpp"
 
 namespace heed::train {
 namespace {
@@ -58,7 +60,7 @@ class AnomalyGuard {
 
 }  // namespace
 
-std::unique_ptr<data::Source> make_source(const Config& config) {
+std::unique_ptr<data::Source> make_source(const Config& config, const data::Progress& progress) {
   const DataConfig& c = config.data;
   // 0 lines stand for "by the fraction".
   const auto lines = [](int64_t count) { return count == 0 ? std::nullopt : std::optional(count); };
@@ -79,7 +81,8 @@ std::unique_ptr<data::Source> make_source(const Config& config) {
                                                .val_lines = lines(c.val_lines),
                                                .test_lines = lines(c.test_lines)},
                                      .seed = c.seed,
-                                     .seq_len = config.model.seq_len});
+                                     .seq_len = config.model.seq_len},
+                                    progress);
     case DataSource::tokens:
       return data::make_token_source({.path = c.path, .seed = c.seed, .seq_len = config.model.seq_len});
   }
@@ -133,7 +136,7 @@ Trainer::Trainer(const Config& config, std::unique_ptr<comm::Ranks> single)
 
 void Trainer::build() {
   share_batch(config_, ranks_.size());
-  source_ = make_source(config_);
+  source_ = make_source(config_, ranks_.is_root() ? text_progress() : data::Progress());
   config_.model.vocab_size = source_->vocab_size();
   loader_ = std::make_unique<data::BatchLoader>(*source_, config_.model.seq_len, config_.train.batch_size);
   model_ = std::make_unique<nn::Gpt>(config_.model, config_.train.precision, choose_device(config_),
@@ -302,7 +305,8 @@ Update Trainer::update_on_cuda(bool stop) {
 }
 
 void Trainer::report_divergence(double loss, double grad_norm) {
-  const std::string what = fmt::format("update {}: loss {}, gradient norm {}", step_ + 1, loss, grad_norm);
+  const std::string what =
+      fmt::format("update {}: loss {}, gradient norm {}", step_ + 1, loss_text(loss), number_text(grad_norm));
   const char* advice = "lower optim.learning_rate, raise optim.warmup_steps or set optim.clip_norm";
   std::string found;
   forget_recording();

@@ -101,7 +101,8 @@ class Trainer {
   double targets_ = 0;  // of the current update, over all ranks
 };
 
-std::unique_ptr<data::Source> make_source(const Config& config);
+// progress: of reading a text, and of learning its vocabulary.
+std::unique_ptr<data::Source> make_source(const Config& config, const data::Progress& progress = {});
 // The device that a config's train.device stands for on this machine. Throws DeviceError where it is cuda and there is
 // none that can be used, ConfigError for f64 on cuda.
 Device choose_device(const Config& config);
