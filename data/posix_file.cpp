@@ -29,10 +29,10 @@ int flags_of(PosixFile::Access access) {
 }  // namespace
 
 std::string quoted_path(const std::string& path) {
-  std::error_code no_current_folder;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, no_current_folder).lexically_normal();
+  std::error_code ignored;
+  const std::string absolute = std::filesystem::absolute(path, ignored).lexically_normal().string();
   std::string quoted = "\"";
-  for (const char c : no_current_folder ? path : absolute.string()) {
+  for (const char c : absolute) {
     const auto code = static_cast<uint8_t>(c);
     if (code < 0x20 || code == 0x7F) {
       quoted += fmt::format("\\u{:04X}", code);

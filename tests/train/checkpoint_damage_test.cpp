@@ -6,7 +6,6 @@
 #include <random>
 
 #include "data/checksum.hpp"
-#include "data/posix_file.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/train/checkpoint_samples.hpp"
 #include "train/checkpoint_block.hpp"
@@ -200,13 +199,13 @@ TEST_F(CheckpointDamageTest, TheCurrentFolderIsRemoved) {
     fs::remove(gone);
     return checkpoint_error([&] { load_checkpoint("last.h5"); }) + "\n" +
            checkpoint_error([&] { save_checkpoint("last.h5", {}); }) + "\n" +
-           checkpoint_error([&] { load_checkpoint(path_).integer("none"); }) + "\n" + data::quoted_path("a.txt");
+           checkpoint_error([&] { load_checkpoint(path_).integer("none"); });
   });
   EXPECT_EQ(errors,
             "cannot read checkpoint last.h5: cannot open it: No such file or directory\n"
             "cannot write checkpoint last.h5: no new file can be made in its folder: No such file or directory\n"
             "checkpoint " +
-                path_.string() + ": dataset integers/none is missing\n\"a.txt\"");
+                path_.string() + ": dataset integers/none is missing");
 }
 
 TEST_F(CheckpointDamageTest, AFileThatMayNotBeRead) {
