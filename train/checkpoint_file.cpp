@@ -28,8 +28,7 @@ auto naming_file(std::string_view action, const fs::path& path, Action run) {
   try {
     return run();
   } catch (const CheckpointError& error) {
-    throw CheckpointError(
-        fmt::format("cannot {} checkpoint {}: {}", action, fs::absolute(path).string(), error.what()));
+    throw CheckpointError(fmt::format("cannot {} checkpoint {}: {}", action, absolute_name(path), error.what()));
   }
 }
 
@@ -99,6 +98,12 @@ class CheckpointReader {
 
 }  // namespace
 
+std::string absolute_name(const fs::path& path) {
+  std::error_code no_current_folder;
+  const fs::path absolute = fs::absolute(path, no_current_folder);
+  return (no_current_folder ? path : absolute).string();
+}
+
 void save_checkpoint(const fs::path& path, const CheckpointContent& content) {
   naming_file("write", path, [&] {
     const ByteBlock file = content_to_image(content);
@@ -117,7 +122,7 @@ CheckpointContent load_checkpoint(const fs::path& path) {
   return naming_file("read", path, [&] {
     const ByteBlock file = CheckpointReader(path).whole();
     CheckpointContent content = image_to_content(file.view());
-    content.file = fs::absolute(path).string();
+    content.file = absolute_name(path);
     return content;
   });
 }
