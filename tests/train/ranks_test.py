@@ -194,7 +194,7 @@ class Refusals(Ranks):
         job = self.mpirun((2, self.train("micro_batch_size=4", f"run_dir={self.run_dir}")))
         self.assert_refused(job, 2, "batch_size = 12", "ranks (2)", "micro_batch_size = 4")
         job = self.mpirun((2, self.train("batch_size=11", f"run_dir={self.run_dir}")))
-        self.assert_refused(job, 2, "batch_size = 11", "ranks (2)", "micro_batch_size = 0")
+        self.assert_refused(job, 2, "batch_size = 11 is not a multiple of ranks (2): ")
 
     def test_no_config(self):
         self.assert_refused(self.mpirun((4, [self.heed, "train", "no.toml"])), 2, str(self.folder / "no.toml"))
