@@ -1,8 +1,6 @@
 // ~ in paths, and values that TOML cannot hold.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 
 #include "tests/train/config_samples.hpp"
@@ -47,26 +45,6 @@ TEST_F(ConfigHomeTest, TheHomeOfAnotherUserIsRefused) {
       {"argument \"train.run_dir=~bob/x\": key train.run_dir: \"~bob/x\"", "write the whole path", "\"./~bob/x\""});
   expect_contains(config_error(file_with("train", "run_dir = \"~~\"")),
                   {"tiny.toml:4:1: key train.run_dir", "\"./~~\""});
-}
-
-TEST_F(ConfigHomeTest, WithoutHomeTheUserDatabaseIsAsked) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can become a user without a home folder";
-  for (const char* setting : {"", "unset"}) {
-    const auto expand = [&](uid_t user) {
-      if (*setting == '\0') ::setenv("HOME", "", 1);
-      if (*setting != '\0') ::unsetenv("HOME");
-      if (::setuid(user) != 0) ::_exit(1);
-      try {
-        std::fprintf(stderr, "%s", expand_home("~/x").c_str());
-        ::_exit(0);
-      } catch (const ConfigError& error) {
-        std::fprintf(stderr, "%s", error.what());
-        ::_exit(2);
-      }
-    };
-    EXPECT_EXIT(expand(0), ::testing::ExitedWithCode(0), "^/[a-z]+/x$");
-    EXPECT_EXIT(expand(54321), ::testing::ExitedWithCode(2), "HOME is not set.*write the whole path");
-  }
 }
 
 // Else a checkpoint could hold a config that does not read back.
