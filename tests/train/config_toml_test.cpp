@@ -69,6 +69,9 @@ TEST(ConfigTomlTest, AValueOfSeveralLinesKeepsItsKey) {
                   {"tiny.toml:7:", "(key data.path must be a string"});
   expect_no_hint(config_error(file_with("data", "alpha = [1,\n2]\nsteps : 3")));
   expect_no_hint(config_error(file_with("data", "path = \"\"\"\na\"\"\"\nsteps : 3")));
+  for (const char* list : {"['''a'''', 2]", R"(["""a""""", 2])", "['[', 2]", R"(["\"[", 2])"}) {
+    expect_no_hint(config_error(file_with("data", "alpha = " + std::string(list) + "\nsteps : 3")));
+  }
 }
 
 }  // namespace
