@@ -62,7 +62,7 @@ struct OptimConfig {
 struct TrainConfig {
   int64_t steps = 1000;
   int64_t stop_after = 0;        // 0: steps
-  int64_t batch_size = 16;       // sequences per update, over all ranks and micro-batches
+  int64_t batch_size = 16;       // sequences per step, over all ranks and micro-batches
   int64_t micro_batch_size = 0;  // 0: all rows
   uint32_t seed = 1;
   DeviceChoice device = DeviceChoice::automatic;
@@ -72,7 +72,7 @@ struct TrainConfig {
   bool recompute = false;
   bool detect_anomaly = false;
   int64_t eval_interval = 100;
-  int64_t eval_batches = 0;                // 0: the whole split
+  int64_t eval_batches = 0;                // 0: the full split
   FinalEval final_eval = FinalEval::full;  // subset: the first eval_batches batches
   int64_t log_interval = 10;
   int64_t save_interval = 0;  // 0: only at the end

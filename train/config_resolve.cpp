@@ -188,7 +188,7 @@ void check_train(const Config& config) {
                "stop_after = {} is more than steps = {}: change one of them", config.train.stop_after,
                config.train.steps);
   require_rule(!config.train.tf32 || config.train.precision == DType::f32, config, {"train.tf32", "train.precision"},
-               "tf32 = true is about products of f32, not with precision = \"{}\": remove it",
+               "tf32 = true is for f32 matrix products, not with precision = \"{}\": change one of them",
                name(config.train.precision));
 }
 

@@ -134,7 +134,7 @@ void find_key(std::string_view bare, TomlSyntaxError& error) {
 // The library takes tables apart by recursion, and a key of a hundred thousand parts overflows the stack. With as many
 // dots in a key, and its own limit of 256 values inside each other, it stays far from that.
 void require_shallow_keys(std::string_view bare) {
-  constexpr int kMostDots = 100;
+  constexpr int kMostDots = 20;
   constexpr std::string_view kBetweenKeys = "=,[]{}\n";
   int64_t line = 1;
   int dots = 0;

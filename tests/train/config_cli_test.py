@@ -94,7 +94,7 @@ class ConfigCommandLine(unittest.TestCase):
             self.assertEqual(result.returncode, 0, result.stderr)
             resolved = (self.folder / name / "config.toml").read_text()
             self.assertIn("\nwarmup_steps = 10\n", resolved)
-            # As a base for the next run.
+#As a base for the next run.
             result = self.run_heed("config", f"{name}/config.toml", "model.num_heads=8")
             self.assertRegex(result.stdout.decode(), r"num_kv_heads +8 ")
             result = self.run_heed("train", f"{name}/config.toml", "--resume", "train.stop_after=10")
