@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "autograd/core/host_limits.hpp"
 #include "data/checksum.hpp"
 #include "train/checkpoint_block.hpp"
 #include "train/descriptor.hpp"
@@ -53,6 +54,8 @@ class CheckpointReader {
     read(start_.data(), start_bytes);
     block_ = decode_block({start_.data(), static_cast<size_t>(start_bytes)}, status.st_size);
   }
+
+  int64_t content_bytes() const { return block_.content_bytes; }
 
   // Reads and verifies the whole file.
   ByteBlock whole() {
@@ -111,8 +114,12 @@ void save_checkpoint(const fs::path& path, const CheckpointContent& content) {
 
 CheckpointContent load_checkpoint(const fs::path& path) {
   return naming_file("read", path, [&] {
-    const ByteBlock file = CheckpointReader(path).whole();
-    CheckpointContent content = image_to_content(file.view());
+    CheckpointReader reader(path);
+    // The file, and its tensors beside it.
+    const MemoryNeed need{.bytes = 2 * reader.content_bytes(),
+                          .what = fmt::format("checkpoint {}", fs::absolute(path).string()),
+                          .advice = "free memory or raise the limit"};
+    CheckpointContent content = with_memory(need, [&] { return image_to_content(reader.whole().view()); });
     content.file = fs::absolute(path).string();
     return content;
   });

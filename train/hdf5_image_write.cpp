@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "autograd/core/host_limits.hpp"
 #include "data/hdf5_call.hpp"
 #include "train/checkpoint_block.hpp"
 #include "train/hdf5_handle.hpp"
@@ -110,7 +111,9 @@ class ImageWriter {
 ByteBlock content_to_image(const CheckpointContent& content) {
   require_storable(content);
   const data::Hdf5Call call;
-  hdf5::ImageWriter writer(hdf5::total_bytes(content));
+  const int64_t bytes = hdf5::total_bytes(content);
+  make_room(bytes + bytes / 16);  // as HDF5 takes it; whether that is enough, HDF5 says
+  hdf5::ImageWriter writer(bytes);
   for (const char* group : {"tensors", "integers", "reals", "texts"}) writer.add_group(group);
   for (const auto& [name, tensor] : content.tensors) {
     writer.add("tensors/" + name, hdf5::element_type(tensor.dtype()), tensor.shape(), tensor.ref().data);

@@ -90,7 +90,7 @@ void Reporter::start(const std::string& run_dir) {
     show(fmt::format("entropies     of the source, in nats, by tokens of context:{}\n", floors(entropies_)));
   }
   show(fmt::format("run folder    {}\n", run_dir));
-  show(memory_table(estimate_memory(c, trainer_.model())));
+  show(memory_table(estimate_memory(c, trainer_.device())));
 }
 
 void Reporter::check_first_loss(double loss) const {
