@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "autograd/core/host_limits.hpp"
 #include "data/checksum.hpp"
 #include "train/checkpoint_block.hpp"
 #include "train/descriptor.hpp"
@@ -52,6 +53,8 @@ class CheckpointReader {
     read(start_.data(), start_bytes);
     block_ = decode_block({start_.data(), static_cast<size_t>(start_bytes)}, status.st_size);
   }
+
+  int64_t content_bytes() const { return block_.content_bytes; }
 
   // Reads and verifies the whole file.
   ByteBlock whole() {
@@ -120,8 +123,12 @@ int64_t checkpoint_file_bytes(const CheckpointContent& content, std::span<const 
 
 CheckpointContent load_checkpoint(const fs::path& path) {
   return naming_file("read", path, [&] {
-    const ByteBlock file = CheckpointReader(path).whole();
-    CheckpointContent content = image_to_content(file.view());
+    CheckpointReader reader(path);
+    // The file, and its tensors beside it.
+    const MemoryNeed need{.bytes = 2 * reader.content_bytes(),
+                          .what = fmt::format("checkpoint {}", absolute_name(path)),
+                          .advice = "free memory or raise the limit"};
+    CheckpointContent content = with_memory(need, [&] { return image_to_content(reader.whole().view()); });
     content.file = absolute_name(path);
     return content;
   });

@@ -77,7 +77,7 @@ int guarded(const std::function<int()>& command) {
   try {
     return command();
   } catch (const std::exception& error) {
-    train::write_notice(fmt::format("heed: {}\n", error.what()));
+    train::write_notice(fmt::format("heed: {}\n", comm::error_text(error)));
     return comm::exit_code(error);
   }
 }
