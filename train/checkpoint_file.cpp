@@ -22,14 +22,20 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kPartBytes = int64_t{1} << 20;
 
+// As it was given where it cannot be made absolute: the current folder may be gone.
+std::string absolute_name(const fs::path& path) {
+  std::error_code problem;
+  const fs::path absolute = fs::absolute(path, problem);
+  return problem ? path.string() : absolute.string();
+}
+
 // The inner functions say what is wrong, this one with which file.
 template <class Action>
 auto naming_file(std::string_view action, const fs::path& path, Action run) {
   try {
     return run();
   } catch (const CheckpointError& error) {
-    throw CheckpointError(
-        fmt::format("cannot {} checkpoint {}: {}", action, fs::absolute(path).string(), error.what()));
+    throw CheckpointError(fmt::format("cannot {} checkpoint {}: {}", action, absolute_name(path), error.what()));
   }
 }
 
@@ -113,7 +119,7 @@ CheckpointContent load_checkpoint(const fs::path& path) {
   return naming_file("read", path, [&] {
     const ByteBlock file = CheckpointReader(path).whole();
     CheckpointContent content = image_to_content(file.view());
-    content.file = fs::absolute(path).string();
+    content.file = absolute_name(path);
     return content;
   });
 }

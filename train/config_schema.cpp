@@ -260,7 +260,8 @@ std::vector<std::string> table_names() {
   return names;
 }
 
-// Insertions, deletions and replacements of a character that make b of a (Levenshtein 1966).
+}  // namespace
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -276,8 +277,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// Far away, the nearest name is no help, and the text lists them all.
 bool is_near(std::size_t distance, std::string_view name) { return distance <= 1 + name.size() / 3; }
+
+namespace {
 
 // As in TOML: quotes only where a bare name would not do.
 std::string show_name(std::string_view name) {

@@ -59,4 +59,9 @@ std::vector<const KeySpec*> find_keys(std::string_view name);
 std::string unknown_table_text(std::string_view table);
 std::string unknown_key_text(std::string_view table, std::string_view name);
 
+// Insertions, deletions and replacements of a character that turn a into b (Levenshtein 1966).
+std::size_t edit_distance(std::string_view a, std::string_view b);
+// Whether a name at this distance from what was written is worth a hint.
+bool is_near(std::size_t distance, std::string_view written);
+
 }  // namespace heed::train
