@@ -1,6 +1,7 @@
 #include "train/evaluator.hpp"
 
 #include <algorithm>
+#include <numbers>
 
 #include "autograd/tape.hpp"
 #include "data/tokenizer.hpp"
@@ -91,6 +92,11 @@ Sums sums_of_share(const nn::Gpt& model, const data::Source& source, const data:
 
 }  // namespace
 
+std::optional<double> Evaluation::bits_per_byte() const {
+  if (target_bytes == 0) return {};
+  return loss * static_cast<double>(targets) / std::numbers::ln2 / static_cast<double>(target_bytes);
+}
+
 std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
                                    data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::Ranks& ranks,
                                    const EvaluationProgress& progress) {
@@ -107,6 +113,7 @@ std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Source& sou
   const auto count = static_cast<double>(all.targets);
   Evaluation result{.loss = all.loss / count,
                     .targets = all.targets,
+                    .windows = wanted,
                     .whole_split = wanted == windows,
                     .target_bytes = all.target_bytes};
   if (all.has_law) result.excess = (all.loss - all.source_loss) / count;

@@ -13,11 +13,15 @@ namespace heed::train {
 struct Evaluation {
   double loss = 0;  // mean over the targets, nats
   int64_t targets = 0;
+  int64_t windows = 0;
   bool whole_split = false;
   int64_t target_bytes = 0;  // of text that the targets stand for; 0 where they stand for none
   // Paired: the model's loss minus the source's own on the same targets, so sampling noise cancels. Empty where the
   // source has no exact law.
   std::optional<double> excess = {};
+
+  // Nothing where the targets stand for no text.
+  std::optional<double> bits_per_byte() const;
 };
 
 // Called before the first batch and after each one with the batches that this rank has done and those it has to do.

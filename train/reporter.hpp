@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "train/metrics.hpp"
 #include "train/remaining_time.hpp"
+#include "train/summary.hpp"
 #include "train/terminal.hpp"
 #include "train/trainer.hpp"
 

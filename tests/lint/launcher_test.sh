@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# launcher_test.sh LAUNCHER: what the launcher builds and runs, and when, with fakes of cmake, ctest and apt.
+# launcher_test.sh LAUNCHER [BUILD]: what the launcher builds and runs, and when, with fakes of cmake, ctest and apt. With
+# a build folder also how the real build replaces the program.
 set -euo pipefail
 
 work=$(mktemp -d)
@@ -10,7 +11,8 @@ calls=$work/calls
 export FAKES=$work
 mkdir -p "$root" "$bin"
 cp "$1" "$root/heed"
-for tool in bash cat dirname env flock grep mkdir nproc readlink rm rmdir sed setpriv sleep tail tee; do
+for tool in bash cat diff dirname env find flock grep kill mkdir mv nproc readlink rm rmdir sed setpriv sha256sum sleep \
+  sort stat tail tee timeout touch xargs; do
   ln -s "$(command -v "$tool")" "$bin/$tool"
 done
 
@@ -26,20 +28,22 @@ if [[ $1 == -S ]]; then
   >"$4/build.ninja"
   exit
 fi
+source=$2/../train/main.cpp
 mkdir "$FAKES/building" || { echo collision >>"$FAKES/calls"; exit 1; }
-sleep "${FAKE_DELAY:-0}"
+[[ $4 == heed ]] && sleep "${FAKE_DELAY:-0}" || sleep "${FAKE_TEST_DELAY:-0}"
 rmdir "$FAKES/building"
 [[ -z ${FAKE_ERROR:-} ]] || { echo "x.cpp:3: error: $FAKE_ERROR"; exit 1; }
-[[ -x $2/bin/heed ]] && { echo 'ninja: no work to do.'; exit; }
+[[ -x $2/bin/heed && ! $source -nt $2/bin/heed ]] && { echo 'ninja: no work to do.'; exit; }
 echo '[1/1] a step'
 mkdir -p "$2/bin"
-cat >"$2/bin/heed" <<'PROGRAM'
-#!/usr/bin/env bash
+{ echo '#!/usr/bin/env bash'; echo "version='$(<"$source")'"; cat; } >"$2/bin/heed.new" <<'PROGRAM'
+[[ ${1:-} != --version ]] || { echo "$version"; exit; }
 printf '<%s>' "$PWD" "$@"
 sleep "${PROGRAM_DELAY:-0}"
 exit "${PROGRAM_CODE:-0}"
 PROGRAM
-"$FAKES/chmod" +x "$2/bin/heed"
+"$FAKES/chmod" +x "$2/bin/heed.new"
+mv "$2/bin/heed.new" "$2/bin/heed"
 SCRIPT
 ln -s "$(command -v chmod)" "$work/chmod"
 fake ctest <<<'echo "ctest $*" >>"$FAKES/calls"'
@@ -57,7 +61,15 @@ run() {
   err=$(<"$work/stderr")
   [[ $code == "$want" ]] || fail "exit code $code instead of $want: $err"
 }
-start() { case_name=$1; rm -rf "$calls" "$root/build"; }
+start() {  # start CASE: nothing is built
+  case_name=$1
+  rm -rf "$calls" "$root"/{build,CMakeLists.txt,autograd,nn,optim,data,train,tests}
+  mkdir -p "$root"/{autograd,nn,optim,data,train,tests/autograd/ops}
+  echo 1 >"$root/train/main.cpp"
+  echo '#pragma once' >"$root/nn/gpt.hpp"
+  >"$root/CMakeLists.txt"
+}
+built() { start "$1"; run 0 "$root/heed" --version; rm "$calls"; }  # built CASE: all is built
 
 start 'first call configures without tests, builds one target, runs in the folder of the caller'
 cd "$work"
@@ -104,8 +116,20 @@ run 0 SLURM_PROCID=0 SLURM_NTASKS=2 "$root/heed" info
 
 start 'two calls at once build one after the other'
 run 0 FAKE_DELAY=0.3 bash -c '"$0" one & "$0" two; wait $!' "$root/heed"
-expect '*waiting*' "$err"
+expect '*heed: waiting for another ./heed that is building (process *, for 0 s)*' "$err"
 ! called collision || fail 'both built at the same time'
+
+start 'a long wait says so once'
+run 0 FAKE_DELAY=2 bash -c '"$0" one & sleep 0.3; "$0" two 2>&1; wait $!' "$root/heed"
+expect 'heed: waiting for another ./heed that is building (process *, for 0 s)'$'\n''<*' "$out"
+
+start 'a wait can be interrupted, with a loop around it'
+env -i PATH="$bin" FAKES="$work" FAKE_DELAY=2 "$root/heed" one >/dev/null 2>&1 &
+builder=$!
+sleep 0.3
+run 130 timeout --preserve-status -s INT 0.5 bash -c 'for i in 1 2; do "$0" two; done; echo went on' "$root/heed"
+expect '' "$out"
+wait "$builder"
 
 case_name='a running program holds no lock'
 run 0 bash -c 'PROGRAM_DELAY=2 "$0" train & sleep 0.5; "$0" info; kill $!' "$root/heed"
@@ -119,8 +143,138 @@ expect '' "$out"
 start 'a build folder copied from another place is refused'
 run 0 "$root/heed" info
 cp -r "$root" "$work/copy"
+echo 2 >"$work/copy/train/main.cpp"
 run 2 "$work/copy/heed" info
 expect '*remove it' "$err"
+
+# Each start of a built program must be faster than this, whatever else happens in the build folder.
+at_once() { run 0 timeout 2 "$root/heed" "$@"; expect '' "$err"; }
+
+built 'a built program starts without cmake, ninja, apt and the lock'
+flock "$root/build/.lock" sleep 4 &
+locker=$!
+for command in --help --version config info 'train --help' 'train a.toml'; do
+  # shellcheck disable=SC2086  # one word per argument
+  at_once $command
+done
+[[ ! -e $calls ]] || fail "called $(<"$calls")"
+kill "$locker"
+
+built 'a built program starts at once while the tests are built'
+env -i PATH="$bin" FAKES="$work" FAKE_TEST_DELAY=5 "$root/heed" test >/dev/null 2>&1 &
+builder=$!
+sleep 0.7
+at_once train --help
+wait "$builder"
+
+built 'while the tests are built after an edit, the program comes first'
+echo 2 >"$root/train/main.cpp"
+env -i PATH="$bin" FAKES="$work" FAKE_DELAY=1 FAKE_TEST_DELAY=7 "$root/heed" test >/dev/null 2>&1 &
+builder=$!
+sleep 0.3
+run 0 timeout 5 "$root/heed" --version
+expect 2 "$out"
+expect '*waiting*' "$err"
+at_once --version
+wait "$builder"
+
+change() {  # change NAME COMMAND: afterwards the next start builds first, and the one after it does not
+  built "a change is built first: $1"
+  (cd "$root" && eval "$2")
+  run 0 "$root/heed" --version
+  called '--target heed$' || fail 'was not built'
+  expect "$(<"$root/train/main.cpp")" "$out"
+  rm "$calls"
+  at_once --version
+  [[ ! -e $calls ]] || fail "called $(<"$calls")"
+}
+change 'an edit' 'echo 2 >train/main.cpp'
+change 'an edit of a header' 'echo "// 2" >>nn/gpt.hpp'
+change 'an older source with its time' 'echo 0 >train/main.cpp; touch -d 2020-01-01 train/main.cpp'
+change 'a new source' '>train/b.cpp'
+change 'a deleted source' 'rm nn/gpt.hpp'
+change 'a renamed source' 'mv nn/gpt.hpp nn/gpt2.hpp'
+change 'CMakeLists.txt' 'echo "#" >>CMakeLists.txt'
+change 'a setting of the build' 'echo HEED_CUDA:STRING=ON >>build/CMakeCache.txt'
+change 'a program built by other means' 'sleep 1; echo >>build/bin/heed'
+
+case_name='an edit during the build is built by the next start'
+echo 4 >"$root/train/main.cpp"
+run 0 FAKE_DELAY=0.5 bash -c '"$0" --version & sleep 0.2; echo 5 >"$1"; wait $!' "$root/heed" "$root/nn/new.cpp"
+rm "$calls"
+run 0 "$root/heed" --version
+called '--target heed$' || fail 'was not built'
+
+built 'what the program is not built from does not matter'
+touch "$root/nn/gpt.hpp"
+touch "$root"/data/{corpus.txt,.reader.cpp.swp,reader.cpp~} "$root/tests/CMakeLists.txt"
+at_once --version
+[[ ! -e $calls ]] || fail "called $(<"$calls")"
+
+built 'after a failed build the program of the earlier sources is run with those only'
+echo 2 >"$root/train/main.cpp"
+run 1 FAKE_ERROR='no such thing' "$root/heed" --version
+echo 1 >"$root/train/main.cpp"
+rm "$calls"
+at_once --version
+[[ ! -e $calls ]] || fail "called $(<"$calls")"
+
+built 'HEED_NO_BUILD=1 runs what is there'
+echo 2 >"$root/train/main.cpp"
+run 0 HEED_NO_BUILD=1 "$root/heed" --version
+expect 1 "$out"
+run 0 HEED_NO_BUILD=1 "$root/heed" test -R x
+called '^ctest .*-R x$' || fail 'no ctest'
+! called cmake || fail 'built'
+run 0 HEED_NO_BUILD=0 "$root/heed" --version
+expect 2 "$out"
+rm -r "$root/build"
+run 2 HEED_NO_BUILD=1 "$root/heed" --version
+expect 'heed: */bin/heed is missing*unset HEED_NO_BUILD' "$err"
+
+built 'empty RANK and WORLD_SIZE are no rank'
+echo 2 >"$root/train/main.cpp"
+run 0 RANK= WORLD_SIZE= OMPI_COMM_WORLD_SIZE= "$root/heed" --version
+expect 2 "$out"
+
+if ((EUID == 0)); then
+  chmod 755 "$work" "$root"
+  other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+  built "someone else's checkout is run where its program is up to date, and refused where not"
+  run 0 "${other[@]}" "$root/heed" train a.toml
+  expect '*<train><a.toml>' "$out"
+  expect '' "$err"
+  echo 2 >"$root/train/main.cpp"
+  >"$root/train/new.cpp"
+  run 2 "${other[@]}" "$root/heed" train a.toml
+  expect 'heed: *not built from the present sources (changed: train/main.cpp and 1 more)*heed info*HEED_NO_BUILD=1*' "$err"
+  expect '' "$out"
+  run 0 HEED_NO_BUILD=1 "${other[@]}" "$root/heed" --version
+  expect 1 "$out"
+  run 2 "${other[@]}" "$root/heed" test
+  rm "$root/build/.built_from"
+  run 2 "${other[@]}" "$root/heed" --version
+  expect 'heed: *(changed: unknown, */.built_from is missing)*' "$err"
+  rm -r "$root/build"
+  run 2 "${other[@]}" "$root/heed" --version
+  expect "heed: $root/build/bin/heed is missing and you may not write to *" "$err"
+  [[ ! -e $calls ]] || fail "called $(<"$calls")"
+fi
+
+case_name='what the launcher takes for sources is what the build names'
+sources=$(sed -n 's/^sources=(\(.*\))$/\1/p' "$1")
+while IFS= read -r path; do
+  for source in $sources; do
+    [[ $path/ != "$source"/* ]] || continue 2
+  done
+  [[ $path == tests/cuda_host/* ]] || fail "CMakeLists.txt names $path, the launcher knows only $sources"
+done < <(grep -oE '[a-z_]+(/[a-z0-9_]+)*/[a-z0-9_<>$,:{}]+\.(cpp|cu)\b' "$(dirname "$1")/CMakeLists.txt")
+
+if [[ -n ${2:-} ]]; then
+  case_name='the linker does not write into the program that is started'
+  cmp "$2/bin/heed" "$2/bin/linked/heed" || fail 'two programs'
+  [[ ! $2/bin/heed -ef $2/bin/linked/heed ]] || fail 'one file'
+fi
 
 if ((EUID == 0)); then
   start 'root installs what is missing, once'
