@@ -9,22 +9,33 @@
 
 namespace heed::data {
 
-std::string fingerprint(int64_t num_tokens, const ReadTokens& read, const SplitSizes& sizes) {
+Fingerprint::Fingerprint(const Parts& parts, const Tokenizer& tokenizer)
+    : num_tokens_(parts.num_tokens),
+      sizes_(fmt::format("{} tokens, split {}/{}/{}", parts.num_tokens, parts.sizes.train, parts.sizes.validation,
+                         parts.sizes.test)),
+      text_(fmt::format("{}{}{}, XXH64 of all tokens {:016x}, of the tokenizer {:016x}", sizes_,
+                        parts.split_unit.empty() ? "" : " ", parts.split_unit, parts.token_checksum,
+                        checksum(tokenizer.serialize()))) {}
+
+bool Fingerprint::matches(const std::string& stored, const ReadTokens& read) const {
+  const bool is_sampled = stored.find(", checksum ") != std::string::npos;
+  return stored == (is_sampled ? sampled_text(read) : text_);
+}
+
+std::string Fingerprint::sampled_text(const ReadTokens& read) const {
   constexpr int64_t kPieces = 64, kPieceTokens = 4096;
-  const int64_t length = std::min(num_tokens, kPieceTokens);
+  const int64_t length = std::min(num_tokens_, kPieceTokens), last = num_tokens_ - length;
   std::vector<int32_t> piece(static_cast<size_t>(length));
   Checksum sum;
-  int64_t behind = -1;  // where the piece before began
+  int64_t previous = -1;
   for (int64_t i = 0; i < kPieces && length > 0; ++i) {
-    const int64_t first =
-        (num_tokens - length) / (kPieces - 1) * i + (num_tokens - length) % (kPieces - 1) * i / (kPieces - 1);
-    if (first == behind) continue;
-    behind = first;
+    const int64_t first = last / (kPieces - 1) * i + last % (kPieces - 1) * i / (kPieces - 1);
+    if (first == previous) continue;
+    previous = first;
     read(first, piece);
     sum.update(piece.data(), length * static_cast<int64_t>(sizeof(int32_t)));
   }
-  return fmt::format("{} tokens, split {}/{}/{}, checksum {:016x}", num_tokens, sizes.train, sizes.validation,
-                     sizes.test, sum.value());
+  return fmt::format("{}, checksum {:016x}", sizes_, sum.value());
 }
 
 }  // namespace heed::data

@@ -1,20 +1,43 @@
-// A short text that tells whether two runs have the same data.
+// A short text that tells whether two runs have the same data, to the last token:
+//
+//   "1115394 tokens, split 1003854/111540/0, XXH64 of all tokens 1a2b3c4d5e6f7081, of the tokenizer 0f1e2d3c4b5a6978"
+//
+// It is made once, when a source is constructed, and kept: a checkpoint describes the data that its run began with.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <string>
 
 #include "data/splits.hpp"
+#include "data/token_checksum.hpp"
+#include "data/tokenizer.hpp"
 
 namespace heed::data {
 
-using ReadTokens = std::function<void(int64_t first, std::span<int32_t> tokens)>;
+class Fingerprint {
+ public:
+  struct Parts {
+    int64_t num_tokens = 0;
+    uint64_t token_checksum = 0;  // data/token_checksum.hpp
+    SplitSizes sizes;
+    std::string split_unit;  // what the sizes count and in which order, where it is not tokens by position
+  };
 
-// "1115394 tokens, split 1003854/111540/0, checksum 1a2b3c4d5e6f7081". The checksum covers up to 64 evenly spread
-// pieces of 4096 tokens, so that a file of gigabytes need not be read: another text, a text that has grown or another
-// split shows, a change in between the pieces of a long text does not.
-std::string fingerprint(int64_t num_tokens, const ReadTokens& read, const SplitSizes& sizes);
+  Fingerprint(const Parts& parts, const Tokenizer& tokenizer);
+
+  const std::string& text() const { return text_; }
+
+  // Whether `stored` is the fingerprint of these data, in this form or in the one of earlier versions, which is made
+  // again from the tokens for that: "1115394 tokens, split 1003854/111540/0, checksum 1a2b3c4d5e6f7081". Its checksum
+  // covers 64 evenly spread pieces of 4096 tokens, so it misses changes between the pieces of a long text.
+  bool matches(const std::string& stored, const ReadTokens& read) const;
+
+ private:
+  std::string sampled_text(const ReadTokens& read) const;
+
+  int64_t num_tokens_;
+  std::string sizes_;  // "1115394 tokens, split 1003854/111540/0"
+  std::string text_;
+};
 
 }  // namespace heed::data

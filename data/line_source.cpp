@@ -1,7 +1,5 @@
 #include "data/line_source.hpp"
 
-#include "data/fingerprint.hpp"
-
 #include <algorithm>
 #include <numeric>
 
@@ -46,6 +44,10 @@ LineSource::LineSource(Parts parts, int64_t seq_len)
     const int split = i < sizes_.train ? 0 : i < sizes_.train + sizes_.validation ? 1 : 2;
     add_windows(windows_[split], ends[order[i]], ends[order[i] + 1]);
   }
+  const auto num_tokens = static_cast<int64_t>(tokens_.size());
+  fingerprint_.emplace(Fingerprint::Parts{num_tokens, checksum_of_tokens(num_tokens, reader()), sizes_,
+                                          fmt::format("lines in the order of seed {}", seed_)},
+                       *tokenizer_);
 }
 
 void LineSource::add_windows(std::vector<Window>& windows, int64_t line_begin, int64_t line_end) const {
@@ -84,13 +86,14 @@ void LineSource::eval_window(Split split, int64_t index, std::span<int32_t> inpu
   fill(windows[index], inputs, targets);
 }
 
-std::string LineSource::fingerprint() const {
-  return data::fingerprint(
-      static_cast<int64_t>(tokens_.size()),
-      [&](int64_t first, std::span<int32_t> tokens) {
-        std::copy_n(tokens_.begin() + first, tokens.size(), tokens.begin());
-      },
-      sizes_);
+ReadTokens LineSource::reader() const {
+  return [this](int64_t first, std::span<int32_t> tokens) {
+    std::copy_n(tokens_.begin() + first, tokens.size(), tokens.begin());
+  };
+}
+
+bool LineSource::matches_fingerprint(const std::string& stored) const {
+  return fingerprint_->matches(stored, reader());
 }
 
 }  // namespace heed::data

@@ -15,6 +15,7 @@
 
 #include <memory>
 
+#include "data/fingerprint.hpp"
 #include "data/source.hpp"
 #include "data/splits.hpp"
 #include "data/tokenizer.hpp"
@@ -43,7 +44,8 @@ class LineSource final : public Source {
   int64_t num_eval_windows(Split split, int64_t seq_len) const override;
   void eval_window(Split split, int64_t index, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
 
-  std::string fingerprint() const override;
+  std::string fingerprint() const override { return fingerprint_->text(); }
+  bool matches_fingerprint(const std::string& stored) const override;
 
   const SplitSizes& sizes() const { return sizes_; }  // in lines
 
@@ -58,6 +60,7 @@ class LineSource final : public Source {
   const std::vector<Window>& windows_of(Split split) const { return windows_[static_cast<size_t>(split)]; }
   void fill(const Window& window, std::span<int32_t> inputs, std::span<int32_t> targets) const;
   void require_seq_len(int64_t seq_len) const;
+  ReadTokens reader() const;
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<int32_t> tokens_;  // end token, line, end token, line, … end token
@@ -65,6 +68,7 @@ class LineSource final : public Source {
   int64_t seq_len_;
   SplitSizes sizes_;
   std::vector<Window> windows_[3];
+  std::optional<Fingerprint> fingerprint_;
 };
 
 }  // namespace heed::data

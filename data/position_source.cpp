@@ -1,7 +1,5 @@
 #include "data/position_source.hpp"
 
-#include "data/fingerprint.hpp"
-
 #include <algorithm>
 
 #include "autograd/core/check.hpp"
@@ -23,7 +21,9 @@ void require_windows(const std::string& name, const SplitSizes& sizes, int64_t s
   if (sizes.test > 0) require_split(sizes.test, "test");
 }
 
-PositionSource::PositionSource(Parts parts, int64_t seq_len) : parts_(std::move(parts)) {
+PositionSource::PositionSource(Parts parts, int64_t seq_len)
+    : parts_(std::move(parts)),
+      fingerprint_({parts_.tokens->size(), parts_.tokens->checksum(), parts_.sizes, {}}, *parts_.tokenizer) {
   const SplitSizes& sizes = parts_.sizes;
   require<ValueError>(
       sizes.train >= 0 && sizes.validation >= 0 && sizes.test >= 0 && sizes.total() == parts_.tokens->size(),
@@ -68,10 +68,9 @@ void PositionSource::eval_window(Split split, int64_t index, std::span<int32_t> 
   shift_padded_window(tokens, inputs, targets);
 }
 
-std::string PositionSource::fingerprint() const {
-  return data::fingerprint(
-      parts_.tokens->size(), [&](int64_t first, std::span<int32_t> tokens) { parts_.tokens->read(first, tokens); },
-      parts_.sizes);
+bool PositionSource::matches_fingerprint(const std::string& stored) const {
+  return fingerprint_.matches(stored,
+                              [&](int64_t first, std::span<int32_t> tokens) { parts_.tokens->read(first, tokens); });
 }
 
 }  // namespace heed::data

@@ -8,6 +8,7 @@
 
 #include <memory>
 
+#include "data/fingerprint.hpp"
 #include "data/source.hpp"
 #include "data/splits.hpp"
 #include "data/token_sequence.hpp"
@@ -38,7 +39,8 @@ class PositionSource final : public Source {
   int64_t num_eval_windows(Split split, int64_t seq_len) const override;
   void eval_window(Split split, int64_t index, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
 
-  std::string fingerprint() const override;
+  std::string fingerprint() const override { return fingerprint_.text(); }
+  bool matches_fingerprint(const std::string& stored) const override;
 
   const SplitSizes& sizes() const { return parts_.sizes; }
 
@@ -47,6 +49,7 @@ class PositionSource final : public Source {
   int64_t size_of(Split split) const;
 
   Parts parts_;
+  Fingerprint fingerprint_;
 };
 
 // The check of the constructor, for the moment when only the number of tokens is known.

@@ -86,6 +86,8 @@ void PosixFile::write(int64_t offset, std::string_view bytes) {
 
 void PosixFile::truncate(int64_t size) { require_done(::ftruncate(descriptor_, size) == 0, name_, "truncated"); }
 
+void PosixFile::reserve(int64_t end) { reserve_space_up_to(descriptor_, end, name_); }
+
 void PosixFile::sync() { require_done(::fsync(descriptor_) == 0, name_, "written to disk"); }
 
 void reserve_space_up_to(int descriptor, int64_t end, const std::string& name) {

@@ -31,6 +31,9 @@ class PosixFile {
   // Sets the end of the file; also gives back space that was reserved behind it.
   void truncate(int64_t size);
 
+  // Makes sure that the file can be written up to the byte before `end`; see reserve_space_up_to().
+  void reserve(int64_t end);
+
   // Returns when the bytes are on the disk.
   void sync();
 

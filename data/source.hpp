@@ -37,9 +37,13 @@ class Source {
   // What turns text into this source's tokens and back; nullptr where tokens stand for no text.
   virtual const Tokenizer* tokenizer() const { return nullptr; }
 
-  // Tells whether a resumed run has the data of the run before (data/fingerprint.hpp); empty where the config says it
-  // all.
+  // Describes the data as they were when the source was constructed (data/fingerprint.hpp): it stays the same whatever
+  // becomes of the files. Empty where the config says it all.
   virtual std::string fingerprint() const { return {}; }
+
+  // Whether `stored`, the fingerprint() that this or an earlier version of heed wrote, is of the same data. May read
+  // the tokens, and throw what that throws.
+  virtual bool matches_fingerprint(const std::string& stored) const { return stored.empty(); }
 
   // Row `row` of the global batch of update `step`. inputs and targets have seq_len >= 1 entries each.
   // Throws ShapeError if their sizes differ or are 0, ValueError if row < 0.

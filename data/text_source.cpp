@@ -33,8 +33,10 @@ std::unique_ptr<Source> make_text_source(const TextConfig& config, const Progres
     const SplitSizes none = split_by_fractions(0, config.parts.val_fraction, config.parts.test_fraction);
     if (file.size() == 0) require_windows(file.name(), none, config.seq_len);
   }
-  std::unique_ptr<Tokenizer> tokenizer =
-      make_tokenizer(file, {config.tokenizer, config.vocab_size, by_lines}, progress);
+  std::shared_ptr<const Tokenizer> tokenizer = config.known_tokenizer;
+  if (tokenizer == nullptr) {
+    tokenizer = make_tokenizer(file, {config.tokenizer, config.vocab_size, by_lines}, progress);
+  }
   std::vector<int32_t> tokens = all_tokens(file, *tokenizer, progress);
   if (by_lines) {
     return std::make_unique<LineSource>(

@@ -21,6 +21,8 @@ struct TextConfig {
   LineSplitConfig parts;  // by position only the fractions count
   uint32_t seed = 1;
   int64_t seq_len = 0;  // of the windows that there must be
+  // Takes the place of one made from the text; has an end token exactly if split is lines.
+  std::shared_ptr<const Tokenizer> known_tokenizer = {};
 };
 
 // A PositionSource without end token, or a LineSource with one. All that can be wrong shows here, before the first

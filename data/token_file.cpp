@@ -2,19 +2,13 @@
 
 #include <algorithm>
 
-#include "data/checksum.hpp"
-
 namespace heed::data {
 
 namespace {
 
 constexpr std::string_view kMagic = "heed token file2";
 static_assert(kMagic.size() == kSealMagicBytes);
-constexpr int64_t kBlockTokens = 65536;
-
-uint64_t checksum_of(std::span<const int32_t> tokens) {
-  return checksum(tokens.data(), static_cast<int64_t>(tokens.size_bytes()));
-}
+constexpr int64_t kBlockTokens = kTokensPerBlock;
 
 // Few chunks, since HDF5 1.10 goes through all of them to say where one stands; whole blocks, so that a block is read
 // from one chunk. HDF5 takes chunks below 4 GiB.
@@ -109,7 +103,7 @@ TokenFile::TokenFile(const std::string& path)
 void TokenFile::verify_block(int64_t block) const {
   std::vector<int32_t> tokens(std::min(kBlockTokens, num_tokens_ - block * kBlockTokens));
   read_tokens(tokens_, block * kBlockTokens, tokens);
-  require<DataError>(checksum_of(tokens) == block_checksums_[block] && inside(tokens, tokenizer_->vocab_size()),
+  require<DataError>(checksum_of_block(tokens) == block_checksums_[block] && inside(tokens, tokenizer_->vocab_size()),
                      "{} is damaged: its tokens from {} on are not what was written", name_, block * kBlockTokens);
   verified_[block] = true;
 }
@@ -161,7 +155,7 @@ void TokenFileWriter::append(std::span<const int32_t> tokens) {
 
 void TokenFileWriter::write_block() {
   append_tokens(tokens_, block_);
-  block_checksums_.push_back(checksum_of(block_));
+  block_checksums_.push_back(checksum_of_block(block_));
   block_.clear();
 }
 

@@ -41,6 +41,8 @@ class TokenFile final : public TokenSequence {
   // opened.
   void read(int64_t first, std::span<int32_t> tokens) const override;
 
+  uint64_t checksum() const override { return checksum_of_blocks(block_checksums_); }
+
   // Checks every block; reports bytes on disk.
   void verify(const Progress& progress = {}) const;
 

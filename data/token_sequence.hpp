@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autograd/core/check.hpp"
+#include "data/token_checksum.hpp"
 
 namespace heed::data {
 
@@ -19,6 +20,9 @@ class TokenSequence {
 
   // tokens = the sequence from `first` on. Throws ValueError outside it. May be called from several threads.
   virtual void read(int64_t first, std::span<int32_t> tokens) const = 0;
+
+  // Of all tokens (data/token_checksum.hpp), as they were when the sequence was made.
+  virtual uint64_t checksum() const = 0;
 
  protected:
   void require_range(int64_t first, std::span<const int32_t> tokens) const {
@@ -36,6 +40,9 @@ class TokenVector final : public TokenSequence {
   void read(int64_t first, std::span<int32_t> tokens) const override {
     require_range(first, tokens);
     std::copy_n(tokens_.begin() + first, tokens.size(), tokens.begin());
+  }
+  uint64_t checksum() const override {
+    return checksum_of_tokens(size(), [this](int64_t first, std::span<int32_t> tokens) { read(first, tokens); });
   }
 
  private:

@@ -10,7 +10,6 @@
 namespace heed::train {
 namespace {
 
-constexpr std::string_view kMark = "heed checkpoint\n";
 constexpr std::string_view kHdf5Mark = "\x89HDF\r\n\x1a\n";
 constexpr uint64_t kVersion = 1;
 constexpr int64_t kVersionAt = 16, kContentBytesAt = 24, kContentChecksumAt = 32, kBlockChecksumAt = kBlockBytes - 8;
@@ -33,7 +32,7 @@ uint64_t load(std::string_view block, int64_t place) {
 
 std::array<char, kBlockBytes> encode_block(const CheckpointBlock& block) {
   std::array<char, kBlockBytes> bytes{};
-  std::copy(kMark.begin(), kMark.end(), bytes.begin());
+  std::copy(kCheckpointMark.begin(), kCheckpointMark.end(), bytes.begin());
   store(&bytes[kVersionAt], kVersion);
   store(&bytes[kContentBytesAt], static_cast<uint64_t>(block.content_bytes));
   store(&bytes[kContentChecksumAt], block.content_checksum);
@@ -42,7 +41,7 @@ std::array<char, kBlockBytes> encode_block(const CheckpointBlock& block) {
 }
 
 CheckpointBlock decode_block(std::string_view start, int64_t file_bytes) {
-  if (!start.starts_with(kMark)) refuse_foreign(start);
+  if (!start.starts_with(kCheckpointMark)) refuse_foreign(start);
   require<CheckpointError>(static_cast<int64_t>(start.size()) >= kBlockBytes,
                            "it is cut off: {} bytes long, the first block alone has {}", file_bytes, kBlockBytes);
   require<CheckpointError>(load(start, kBlockChecksumAt) == data::checksum(start.data(), kBlockChecksumAt),

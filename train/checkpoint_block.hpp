@@ -16,6 +16,8 @@
 namespace heed::train {
 
 inline constexpr int64_t kBlockBytes = 512;
+// The first bytes of every checkpoint, also of one that is damaged further on.
+inline constexpr std::string_view kCheckpointMark = "heed checkpoint\n";
 
 struct CheckpointBlock {
   int64_t content_bytes = 0;

@@ -109,6 +109,10 @@ void save_checkpoint(const fs::path& path, const CheckpointContent& content) {
   });
 }
 
+int64_t checkpoint_file_bytes(const CheckpointContent& content, std::span<const TensorSpec> more) {
+  return max_image_bytes(content, more);
+}
+
 CheckpointContent load_checkpoint(const fs::path& path) {
   return naming_file("read", path, [&] {
     const ByteBlock file = CheckpointReader(path).whole();

@@ -3,11 +3,14 @@
 // The HDF5 file (see hdf5_image.hpp for what is in it) has a first block of 512 bytes with its length and checksum
 // (checkpoint_block.hpp), which other programs skip: h5py, h5dump and HDFView open it, for reading. Opened for writing
 // it no longer matches its checksum and is refused.
-// Memory and speed: saving takes twice the size of the content for a moment, loading its size besides the content.
+// Memory: saving takes checkpoint_file_bytes() besides the content for a moment, loading the size of the file besides
+// the content; MemoryError before anything is written. With AdamW a file has 12 bytes per parameter (the weight and two
+// moments in f32) and about 400 bytes per tensor.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "train/checkpoint_content.hpp"
@@ -18,6 +21,12 @@ namespace heed::train {
 // see durable_file.hpp. The folder must exist.
 // Throws CheckpointError naming the file and the reason, ValueError for names a checkpoint cannot hold, MemoryError.
 void save_checkpoint(const std::filesystem::path& path, const CheckpointContent& content);
+
+// The size in bytes that the file of this content and further tensors will have, in an instant and without memory for
+// their elements: never too low, too high by at most 1 % + 64 KiB. Replacing a checkpoint needs this much free space on
+// the disk, since the old file stays until the new one is complete.
+// Throws ValueError and DTypeError for what a checkpoint cannot hold, CheckpointError, MemoryError.
+int64_t checkpoint_file_bytes(const CheckpointContent& content, std::span<const TensorSpec> more = {});
 
 // Size, mark, version and checksums are verified before HDF5 sees a byte, so that damaged, cut off or foreign files
 // give an error at once. Throws CheckpointError naming the file and the reason, MemoryError.

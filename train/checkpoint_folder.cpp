@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
 #include <system_error>
 
+#include "data/posix_file.hpp"
 #include "train/checkpoint_file.hpp"
 #include "train/durable_file.hpp"
 
@@ -83,6 +85,10 @@ std::optional<CheckpointContent> try_load(const fs::path& path, std::vector<std:
 
 }  // namespace
 
+bool is_checkpoint_name(std::string_view file_name) {
+  return file_name == "last.h5" || file_name == "best.h5" || parse_step(file_name).has_value();
+}
+
 CheckpointFolder::CheckpointFolder(const fs::path& run_dir, int64_t keep)
     : folder_(run_dir / "checkpoints"), keep_(keep) {}
 
@@ -97,7 +103,7 @@ std::vector<fs::path> CheckpointFolder::earlier() const {
   return paths;
 }
 
-std::vector<std::string> CheckpointFolder::prepare() {
+std::vector<std::string> CheckpointFolder::prepare(const PlannedCheckpoints& planned) {
   explaining(folder_, "make the folder", [&] { fs::create_directories(folder_); });
   std::vector<std::string> removed;
   for (const std::string& name : file_names(folder_)) {
@@ -106,12 +112,17 @@ std::vector<std::string> CheckpointFolder::prepare() {
     removed.push_back(name);
   }
   probe();
+  const auto replaced = static_cast<int64_t>(earlier().size()), last_there = is_there(last()) ? int64_t{1} : 0;
+  const int64_t kept = std::min(keep_, std::max<int64_t>(replaced + last_there + planned.saves - 1, 0));
+  // While one is being written, the one that it replaces is still there.
+  const int64_t most = 1 + (planned.has_best ? 1 : 0) + kept + 1;
+  require_space(planned.file_bytes, most - replaced - last_there - (is_there(best()) ? 1 : 0));
   return removed;
 }
 
 // Its files have the names of temporaries: should the process be killed here, the next one removes them.
 void CheckpointFolder::probe() const {
-  const fs::path file = folder_ / fmt::format("probe.tmp-{}", ::getpid()), second_name = file.string() + "0";
+  const fs::path file = folder_ / temporary_name("probe"), second_name = folder_ / temporary_name("probe-2");
   try {
     write_file_durably(file, "probe");
   } catch (const CheckpointError& error) {
@@ -119,13 +130,38 @@ void CheckpointFolder::probe() const {
                                       full_name(folder_), error.what()));
   }
   if (keep_ > 0) {
-    explaining(folder_, "keep earlier checkpoints (train.keep_checkpoints above 0 needs hard links) in",
-               [&] { fs::create_hard_link(file, second_name); });
+    explaining(folder_, "keep earlier checkpoints (train.keep_checkpoints above 0 needs hard links) in", [&] {
+      fs::remove(second_name);
+      fs::create_hard_link(file, second_name);
+    });
   }
   explaining(folder_, "remove a file from", [&] {
     fs::remove(second_name);
     fs::remove(file);
   });
+}
+
+// Reserves the space file by file, as saving will take it: limits of a file, quotas and the free space are all met.
+void CheckpointFolder::require_space(int64_t file_bytes, int64_t files) const {
+  std::vector<std::unique_ptr<data::PosixFile>> reserved;
+  std::string reason;
+  for (int64_t i = 0; i < files && file_bytes > 0 && reason.empty(); ++i) {
+    const fs::path path = folder_ / temporary_name(fmt::format("space-{}", i));
+    try {
+      reserved.push_back(std::make_unique<data::PosixFile>(path.string(), data::PosixFile::Access::create));
+      reserved.back()->reserve(file_bytes);
+    } catch (const DataError& error) {
+      reason = error.what();
+    }
+  }
+  for (size_t i = 0; i < reserved.size(); ++i) fs::remove(folder_ / temporary_name(fmt::format("space-{}", i)));
+  std::error_code ignored;
+  const fs::space_info space = fs::space(folder_, ignored);
+  require<CheckpointError>(
+      reason.empty(),
+      "checkpoints of {} bytes each need {} bytes in {} for {} files at a time, and the file system has {} free bytes: "
+      "{}; free space, choose another folder with train.run_dir, or lower train.keep_checkpoints",
+      file_bytes, file_bytes * files, full_name(folder_), files, space.available, reason);
 }
 
 void CheckpointFolder::save_last(const CheckpointContent& content) {
@@ -146,12 +182,15 @@ void CheckpointFolder::save_best(const CheckpointContent& content) {
 }
 
 // A second name for what last.h5 is now: it stays under that one when last.h5 is replaced, and nothing is copied.
-void CheckpointFolder::keep_replaced(int64_t step) const {
+void CheckpointFolder::keep_replaced(int64_t step) {
   const fs::path path = folder_ / step_file_name(step);
-  explaining(path, "keep the earlier checkpoint", [&] {
-    fs::remove(path);
-    fs::create_hard_link(last(), path);
-  });
+  std::error_code error;
+  fs::remove(path, error);
+  if (!error) fs::create_hard_link(last(), path, error);
+  if (error) {
+    notices_.push_back(
+        fmt::format("the earlier checkpoint cannot be kept as {}: {}", full_name(path), error.message()));
+  }
 }
 
 void CheckpointFolder::remove_surplus(int64_t step) const {

@@ -23,6 +23,8 @@ enum class DataSource { ngram, skip, text, tokens };
 enum class OptimizerKind { adamw, sgd };
 enum class ScheduleKind { cosine, linear, constant };
 enum class DeviceChoice { automatic, cpu, cuda };
+enum class FinalEval { full, subset, none };
+enum class ExistingRun { move, refuse };
 
 struct DataConfig {
   DataSource source = DataSource::ngram;
@@ -70,11 +72,13 @@ struct TrainConfig {
   bool recompute = false;
   bool detect_anomaly = false;
   int64_t eval_interval = 100;
-  int64_t eval_batches = 0;  // 0: the whole split
+  int64_t eval_batches = 0;                // 0: the whole split
+  FinalEval final_eval = FinalEval::full;  // subset: the first eval_batches batches
   int64_t log_interval = 10;
   int64_t save_interval = 0;  // 0: only at the end
   int64_t keep_checkpoints = 1;
   std::string run_dir;
+  ExistingRun existing_run = ExistingRun::move;  // of an earlier run in run_dir
 
   bool shard_optimizer = false;
   double comm_timeout_s = 600;

@@ -235,10 +235,20 @@ void add_train_keys(std::vector<KeySpec>& keys) {
       .add("eval_batches", &TrainConfig::eval_batches, integer(0, 1'000'000'000),
            "batches per evaluation; 0: the whole split")
       .changeable();
+  train
+      .add("final_eval", &TrainConfig::final_eval,
+           choice<FinalEval>({{"full", FinalEval::full}, {"subset", FinalEval::subset}, {"none", FinalEval::none}}),
+           "evaluation at the end of the run: the full splits, the first eval_batches batches, or none")
+      .changeable();
   train.add("log_interval", &TrainConfig::log_interval, integer(1, 1'000'000'000), "updates between lines of the log")
       .changeable();
   train.add("run_dir", &TrainConfig::run_dir, path_name(), "folder of the run, from the current folder")
       .default_is("runs/ and the name of the config file")
+      .changeable();
+  train
+      .add("existing_run", &TrainConfig::existing_run,
+           choice<ExistingRun>({{"move", ExistingRun::move}, {"refuse", ExistingRun::refuse}}),
+           "an earlier finished or stopped run in train.run_dir: move it aside to run_dir.1, .2, …, or refuse to start")
       .changeable();
   train
       .add("save_interval", &TrainConfig::save_interval, integer(0, 1'000'000'000),

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kTemporaryMark = ".tmp-";
+constexpr std::string_view kTemporaryMark = ".heed-";
 constexpr size_t kBytesPerWrite = size_t{1} << 30;
 
 [[noreturn]] void fail(int error, std::string_view action) {
@@ -104,7 +104,7 @@ void write_file_durably(const fs::path& path, std::string_view bytes) {
   const std::lock_guard lock(one_at_a_time);
   const SizeSignalHeldBack no_size_signal;
 
-  const fs::path temporary_path = path.string() + std::string(kTemporaryMark) + std::to_string(::getpid());
+  const fs::path temporary_path = path.parent_path() / temporary_name(path.filename().string());
   ::unlink(temporary_path.c_str());  // left by a killed process that had the same number
   Descriptor file(
       retry_interrupted([&] { return ::open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
@@ -117,9 +117,13 @@ void write_file_durably(const fs::path& path, std::string_view bytes) {
   flush_folder(path.has_parent_path() ? path.parent_path() : fs::path("."));
 }
 
+std::string temporary_name(std::string_view file_name) {
+  return fmt::format(".{}{}{}", file_name, kTemporaryMark, ::getpid());
+}
+
 bool is_temporary_name(std::string_view file_name) {
   const size_t mark = file_name.rfind(kTemporaryMark);
-  if (mark == std::string_view::npos || mark == 0) return false;
+  if (!file_name.starts_with('.') || mark == std::string_view::npos || mark < 2) return false;
   const std::string_view process = file_name.substr(mark + kTemporaryMark.size());
   return !process.empty() && process.find_first_not_of("0123456789") == std::string_view::npos;
 }

@@ -1,6 +1,7 @@
 #include "train/evaluator.hpp"
 
 #include <algorithm>
+#include <numbers>
 
 #include "autograd/tape.hpp"
 #include "data/tokenizer.hpp"
@@ -42,7 +43,7 @@ int64_t rows_at_a_time(const nn::Gpt& model, int64_t rows_per_batch) {
 struct Sums {
   double loss = 0, source_loss = 0;
   int64_t targets = 0, target_bytes = 0;
-  bool has_law = true;
+  bool has_law = true, stopped = false;
 
   void add(const Sums& other) {
     loss += other.loss;
@@ -50,6 +51,7 @@ struct Sums {
     targets += other.targets;
     target_bytes += other.target_bytes;
     has_law = has_law && other.has_law;
+    stopped = stopped || other.stopped;
   }
 };
 
@@ -69,27 +71,58 @@ Sums sums_of(const nn::Gpt& model, const data::Source& source, const data::Batch
   return sums;
 }
 
+// The batches of one rank: those that begin at `first` and then every `stride` windows.
+struct Share {
+  int64_t first = 0, stride = 1, end = 0;
+  int64_t batches() const { return first < end ? (end - first + stride - 1) / stride : 0; }
+};
+
+Sums sums_of_share(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader, data::Split split,
+                   int64_t rows, const Share& share, const EvaluationProgress& progress) {
+  const int64_t total = share.batches();
+  const auto goes_on = [&](int64_t done) { return !progress || progress(done, total) || done == total; };
+  Sums sums;
+  sums.stopped = !goes_on(0);
+  for (int64_t done = 0; done < total && !sums.stopped; sums.stopped = !goes_on(++done)) {
+    const int64_t first = share.first + done * share.stride;
+    sums.add(sums_of(model, source, loader.eval_batch(split, first, std::min(rows, share.end - first))));
+  }
+  return sums;
+}
+
 }  // namespace
 
-Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
-                    data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::Ranks& ranks) {
+std::optional<double> Evaluation::bits_per_byte() const {
+  if (target_bytes == 0) return {};
+  return loss * static_cast<double>(targets) / std::numbers::ln2 / static_cast<double>(target_bytes);
+}
+
+std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
+                                   data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::Ranks& ranks,
+                                   const EvaluationProgress& progress) {
   const NoGradGuard no_grad;
   const int64_t rows = rows_at_a_time(model, rows_per_batch);
   const int64_t windows = loader.num_eval_windows(split);
   const int64_t wanted = max_batches == 0 ? windows : std::min(windows, max_batches * loader.batch_size());
-  Sums own, all;
-  for (int64_t first = ranks.rank() * rows; first < wanted; first += ranks.size() * rows) {
-    own.add(sums_of(model, source, loader.eval_batch(split, first, std::min(rows, wanted - first))));
-  }
+  const Share share{.first = ranks.rank() * rows, .stride = ranks.size() * rows, .end = wanted};
+  const Sums own = sums_of_share(model, source, loader, split, rows, share, progress);
+  Sums all;
   for (const Sums& sums : ranks.gather(own)) all.add(sums);
+  if (all.stopped) return std::nullopt;
   require<DataError>(all.targets > 0, "evaluation: the split has no targets");
   const auto count = static_cast<double>(all.targets);
   Evaluation result{.loss = all.loss / count,
                     .targets = all.targets,
+                    .windows = wanted,
                     .whole_split = wanted == windows,
                     .target_bytes = all.target_bytes};
   if (all.has_law) result.excess = (all.loss - all.source_loss) / count;
   return result;
+}
+
+Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
+                    data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::Ranks& ranks) {
+  return evaluate(model, source, loader, split, rows_per_batch, max_batches, ranks, {}).value();
 }
 
 }  // namespace heed::train

@@ -9,6 +9,7 @@
 // have verified a checksum before.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "train/byte_block.hpp"
@@ -19,6 +20,10 @@ namespace heed::train {
 // The whole file; its first kBlockBytes bytes, the user block, are zero.
 // Throws ValueError (see require_storable), CheckpointError, MemoryError.
 ByteBlock content_to_image(const CheckpointContent& content);
+
+// An upper bound of the size of that file for this content and further tensors, closer than 1 % + 64 KiB. Builds the
+// file without the elements, so it takes memory and time for the names only. Throws as content_to_image() does.
+int64_t max_image_bytes(const CheckpointContent& content, std::span<const TensorSpec> more = {});
 
 // Throws CheckpointError naming the dataset or group, MemoryError.
 CheckpointContent image_to_content(std::string_view image);

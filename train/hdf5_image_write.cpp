@@ -17,17 +17,20 @@ constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 constexpr int64_t kSuperblockBytes = 48;
 constexpr int64_t kEndAt = 28;  // where the file ends, counted from its first byte
 
-int64_t total_bytes(const CheckpointContent& content) {
-  int64_t bytes = 0;
-  for (const auto& [name, tensor] : content.tensors) bytes += tensor.numel() * size_bytes(tensor.dtype());
-  for (const auto& [name, text] : content.texts) bytes += static_cast<int64_t>(text.size());
-  return bytes;
-}
+// HDF5 places small datasets in blocks of 2 KiB and may leave the ends of some unused: 5 KiB at most in thousands of
+// contents that were tried, whatever their size.
+constexpr int64_t kMaxGapBytes = int64_t{32} << 10;
+
+// Whether the elements are written, or only the names, shapes and types.
+enum class Elements { written, left_out };
 
 class ImageWriter {
  public:
-  explicit ImageWriter(int64_t expected_bytes)
-      : file_(create(image_, expected_bytes)),
+  // first_bytes: the memory that the file begins with; where it is too little, HDF5 asks for as much again.
+  ImageWriter(Elements elements, int64_t first_bytes)
+      : elements_(elements),
+        image_(first_bytes),
+        file_(create(image_, first_bytes)),
         group_properties_(make_properties(H5P_GROUP_CREATE)),
         dataset_properties_(make_properties(H5P_DATASET_CREATE)) {
     checked(H5Pset_obj_track_times(group_properties_, false), "leave out timestamps");
@@ -54,8 +57,15 @@ class ImageWriter {
         H5Dcreate2(file_, path.c_str(), type.stored, space, H5P_DEFAULT, dataset_properties_, H5P_DEFAULT), H5Dclose,
         "make dataset " + path);
     if (shape.numel() == 0) return;
+    if (elements_ == Elements::left_out) {
+      left_out_bytes_ += checked_multiply(shape.numel(), static_cast<int64_t>(H5Tget_size(type.stored)));
+      return;
+    }
     checked(H5Dwrite(dataset, type.in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "write dataset " + path);
   }
+
+  // Of all datasets.
+  int64_t left_out_bytes() const { return left_out_bytes_; }
 
   // Ends the writing. Not by H5Fget_file_image(): what HDF5 1.10.8 gives out with the latest format has a wrong
   // checksum in its superblock.
@@ -85,41 +95,57 @@ class ImageWriter {
     return callbacks;
   }
 
-  static Handle create(ByteBlock& image, int64_t expected_bytes) {
+  static Handle create(ByteBlock& image, int64_t first_bytes) {
     const Handle creation = make_properties(H5P_FILE_CREATE), access = make_properties(H5P_FILE_ACCESS);
     checked(H5Pset_userblock(creation, kBlockBytes), "leave room for the first block");
     checked(H5Pset_obj_track_times(creation, false), "leave out timestamps");
     // What 1.10 calls its latest; a later library then writes what 1.10 can read.
     checked(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), "choose a file version");
-    // The memory grows by this step: once for nearly all contents.
-    const size_t step = kMemoryStep + static_cast<size_t>(expected_bytes + expected_bytes / 16);
-    checked(H5Pset_fapl_core(access, step, false), "keep a file in memory");
+    checked(H5Pset_fapl_core(access, static_cast<size_t>(first_bytes), false), "keep a file in memory");
     H5FD_file_image_callbacks_t callbacks = keep_in(image);
     checked(H5Pset_file_image_callbacks(access, &callbacks), "keep a file in memory");
     return {H5Fcreate(kNoFile, H5F_ACC_TRUNC, creation, access), H5Fclose, "make a file in memory"};
   }
 
+  Elements elements_;
+  int64_t left_out_bytes_ = 0;
   ByteBlock image_;
   Handle file_, group_properties_, dataset_properties_;
   std::set<std::string> groups_;
 };
 
+void write(ImageWriter& writer, const CheckpointContent& content) {
+  for (const char* group : {"tensors", "integers", "reals", "texts"}) writer.add_group(group);
+  for (const auto& [name, tensor] : content.tensors) {
+    writer.add("tensors/" + name, element_type(tensor.dtype()), tensor.shape(), tensor.ref().data);
+  }
+  for (const auto& [name, value] : content.integers) writer.add("integers/" + name, i64_type(), {}, &value);
+  for (const auto& [name, value] : content.reals) writer.add("reals/" + name, f64_type(), {}, &value);
+  for (const auto& [name, text] : content.texts) {
+    writer.add("texts/" + name, u8_type(), {static_cast<int64_t>(text.size())}, text.data());
+  }
+}
+
 }  // namespace
 }  // namespace hdf5
 
-ByteBlock content_to_image(const CheckpointContent& content) {
+int64_t max_image_bytes(const CheckpointContent& content, std::span<const TensorSpec> more) {
   require_storable(content);
   const data::Hdf5Call call;
-  hdf5::ImageWriter writer(hdf5::total_bytes(content));
-  for (const char* group : {"tensors", "integers", "reals", "texts"}) writer.add_group(group);
-  for (const auto& [name, tensor] : content.tensors) {
-    writer.add("tensors/" + name, hdf5::element_type(tensor.dtype()), tensor.shape(), tensor.ref().data);
+  hdf5::ImageWriter writer(hdf5::Elements::left_out, static_cast<int64_t>(hdf5::kMemoryStep));
+  hdf5::write(writer, content);
+  for (const TensorSpec& tensor : more) {
+    writer.add("tensors/" + tensor.name, hdf5::element_type(tensor.dtype), tensor.shape, nullptr);
   }
-  for (const auto& [name, value] : content.integers) writer.add("integers/" + name, hdf5::i64_type(), {}, &value);
-  for (const auto& [name, value] : content.reals) writer.add("reals/" + name, hdf5::f64_type(), {}, &value);
-  for (const auto& [name, text] : content.texts) {
-    writer.add("texts/" + name, hdf5::u8_type(), {static_cast<int64_t>(text.size())}, text.data());
-  }
+  const int64_t left_out_bytes = writer.left_out_bytes();
+  return writer.finish().size() + left_out_bytes + hdf5::kMaxGapBytes;
+}
+
+ByteBlock content_to_image(const CheckpointContent& content) {
+  const int64_t max_bytes = max_image_bytes(content);
+  const data::Hdf5Call call;
+  hdf5::ImageWriter writer(hdf5::Elements::written, max_bytes);
+  hdf5::write(writer, content);
   return writer.finish();
 }
 

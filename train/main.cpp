@@ -65,7 +65,7 @@ void print_info() {
 #else
   train::print("compiler      g++ {}\n", __VERSION__);
 #endif
-  train::print("CPU           {} threads by {}, vectors {}, matrix products by {}\n", cpu::max_threads(),
+  train::print("CPU           {} by {}, vectors {}, matrix products by {}\n", cpu::describe_threads(),
                cpu::thread_library(), cpu::instruction_set(), cpu::gemm_library());
   print_cuda();
   const std::string mpi = comm::mpi_library(), nccl = comm::nccl_version();

@@ -1,69 +1,59 @@
-// The numbers of a run: metrics.csv, one row per update, and summary.json at the end.
+// metrics.csv: one row per training step.
+//
+// final_val_loss stands in the last row alone: the loss over the validation targets of the end of the run
+// (train.final_eval), while val_loss is always that of train.eval_batches batches.
 #pragma once
 
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
-
-#include "train/config.hpp"
-#include "train/run_lock.hpp"
+#include <string_view>
 
 namespace heed::train {
 
+inline constexpr std::string_view kMetricsHeader =
+    "step,tokens,train_loss,val_loss,learning_rate,grad_norm,tokens_per_s,seconds,final_val_loss\n";
+
+// Whether a file that starts like this is a metrics.csv, of this version or of the one before without final_val_loss.
+bool starts_with_metrics_header(std::string_view text);
+
 struct MetricsRow {
-  int64_t step = 0;    // updates done
+  int64_t step = 0;    // steps done
   int64_t tokens = 0;  // targets seen since the start
   double train_loss = 0;
-  std::optional<double> val_loss = {};  // only where an evaluation followed this update
+  std::optional<double> val_loss = {};  // only where an evaluation followed this step
   double learning_rate = 0, grad_norm = 0, tokens_per_s = 0, seconds = 0;
+  std::optional<double> final_val_loss = {};
 };
 
-struct Summary {
-  int64_t steps = 0, parameters = 0;
-  std::optional<double> train_loss = {}, val_loss = {}, best_val_loss = {}, test_loss = {}, entropy = {}, excess = {};
-  double tokens_per_s = 0, seconds = 0;
-  int64_t peak_memory_bytes = 0;
-  // How long an update waits for other ranks, on the CPU: the mean of the ranks. Empty for one rank.
-  std::optional<double> waited_s_per_update = {};
-};
-
-// The folder of a run. Where train.run_dir is a symbolic link, the folder that it leads to.
-class RunFolder {
+class MetricsFile {
  public:
-  // Takes the lock (train/run_lock.hpp). For a new run the folder is made, and an earlier run in it is moved aside to
-  // "<folder>.1", ".2", …, nothing is lost; a link to it stays and leads to the new one. A run that goes on must be
-  // there. Throws ConfigError naming train.run_dir where the folder is locked or cannot be written, CheckpointError
-  // where there is nothing to go on with.
-  RunFolder(const Config& config, bool resume);
-  ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
+  // Starts the file with its header, or, for a run that continues after `resumed_step` steps, with the rows up to
+  // there. Throws CheckpointError where the file cannot be written, or is there and is something else.
+  MetricsFile(const std::filesystem::path& path, std::optional<int64_t> resumed_step);
+  ~MetricsFile();
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
 
-  // Writes config.toml and the header of metrics.csv. A run that goes on after `resumed_step` updates keeps the rows up
-  // to there; CheckpointError where metrics.csv is there and cannot be read or is something else. One that is missing
-  // begins anew, with a notice.
-  void begin(std::optional<int64_t> resumed_step);
-
-  const std::string& path() const { return path_; }  // as it was given
-  // To be shown: where an earlier run went, which rows are missing.
-  const std::vector<std::string>& notices() const { return notices_; }
-  // Throw CheckpointError where the row cannot be written: a full disk in the middle of a run.
+  // The last step that has a row.
+  int64_t last_step() const { return last_step_; }
+  // All throw CheckpointError where the disk does not take it.
   void write(const MetricsRow& row);
   void flush();
-  // Returns when the rows are on the disk: a checkpoint must not know more updates than metrics.csv.
+  // Returns when the rows are on the disk: a checkpoint must not know more steps than metrics.csv.
   void sync();
-  void write(const Summary& summary) const;
+  // Sets a column of the last step's row, which is written already; nothing where that has no row.
+  enum class Column { val_loss = 3, final_val_loss = 8 };
+  void set_last(Column column, double value);
 
  private:
-  [[noreturn]] void fail_to_record() const;
+  void open();
+  [[noreturn]] void fail() const;
 
-  std::string path_, config_;
-  std::filesystem::path folder_;
-  std::optional<RunLock> lock_;
-  std::vector<std::string> notices_;
-  std::FILE* metrics_ = nullptr;
+  std::filesystem::path path_;
+  int64_t last_step_ = 0;
+  std::FILE* file_ = nullptr;
 };
 
 }  // namespace heed::train

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "train/metrics.hpp"
+#include "train/summary.hpp"
 #include "train/trainer.hpp"
 
 namespace heed::train {

@@ -1,7 +1,7 @@
 // One process at a time trains in a run folder.
 //
-// The lock is flock(2) on the file "lock" in it. The system takes it back when the process ends, however it ends, so a
-// file that is left says nothing. It holds the number of the process, for error texts.
+// The lock is flock(2) on the file ".heed/lock" in it. The system releases it when the process ends, however it ends,
+// so a file that is left means nothing. It holds the number of the process, for error texts.
 #pragma once
 
 #include <filesystem>
@@ -12,12 +12,15 @@ namespace heed::train {
 
 class RunLock {
  public:
-  // The folder must be there. Throws ConfigError, one line that names train.run_dir, where another process has the lock
-  // (nothing is changed then) or the file cannot be made.
+  // The folder must have its mark (train/run_mark.hpp). Throws ConfigError, one line that names train.run_dir, where
+  // another process has the lock (nothing is changed then) or the file cannot be made.
   explicit RunLock(const std::filesystem::path& folder);
+  // False on a file system without locks: then nothing keeps a second process out.
+  bool is_held() const { return is_held_; }
 
  private:
   Descriptor file_;
+  bool is_held_ = true;
 };
 
 }  // namespace heed::train

@@ -1,10 +1,12 @@
 #include "train/snapshot.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "autograd/core/cuda_backend.hpp"
 #include "train/checkpoint_folder.hpp"
+#include "train/checkpoint_match.hpp"
 #include "train/config_schema.hpp"
 
 namespace heed::train {
@@ -50,8 +52,9 @@ Tensor flat_of(const nn::ParameterStore& store, int group, const CheckpointConte
   return flat;
 }
 
-// A model is used where it can be, whatever device it was trained on.
+// A model is used where it can be, whatever device it was trained on, unless the user asks for one.
 Device device_here(const Config& config) {
+  if (config.origin("train.device").kind == OriginKind::command_line) return choose_device(config);
   const bool on_cpu = config.train.device == DeviceChoice::cpu || config.train.precision == DType::f64;
   return on_cpu || !cuda::status().problem.empty() ? Device::cpu : Device::cuda;
 }
@@ -94,11 +97,61 @@ Config saved_config(const CheckpointContent& content) {
   return read_from(content, [&] { return parse_config(content.text("config"), "config"); });
 }
 
+// Keys that may change and did: "train.steps 600 -> 2000". Where the run is and where its data lies is shown anyway.
+std::vector<std::string> changes_of(const Config& saved, const Config& now, int64_t step) {
+  std::vector<std::string> changes;
+  std::string keys;
+  for (const KeySpec& key : schema()) {
+    const bool is_place = key.path() == "train.run_dir" || key.path() == "data.path";
+    if (!key.may_change || is_place || (!key.has_effect(saved) && !key.has_effect(now))) continue;
+    const std::string before = key.get(saved), after = key.get(now);
+    if (before != after) keys += fmt::format("{}{} {} -> {}", keys.empty() ? "" : ", ", key.path(), before, after);
+  }
+  if (!keys.empty()) changes.push_back("changed since the checkpoint: " + keys);
+  const double planned = optim::learning_rate(schedule_options(saved), std::min(step, saved.train.steps - 1));
+  const double next = optim::learning_rate(schedule_options(now), step);
+  if (step < now.train.steps && std::abs(next - planned) > 0.01 * planned) {
+    changes.push_back(fmt::format("the learning rate jumps from {:.3g} to {:.3g}, since train.steps was {} and is {}",
+                                  planned, next, saved.train.steps, now.train.steps));
+  }
+  return changes;
+}
+
+int64_t integer_or(const CheckpointContent& content, const char* name, int64_t otherwise) {
+  return content.integers.contains(name) ? content.integer(name) : otherwise;
+}
+
+RunState restored_state(const Trainer& trainer, const CheckpointContent& content) {
+  RunState state{.tokens = content.integer("tokens"), .seconds = content.real("seconds")};
+  state.wall_seconds = content.real("wall_seconds");
+  if (content.reals.contains("train_loss")) state.train_loss = content.real("train_loss");
+  if (content.reals.contains(kBestName)) state.best_val_loss = content.real(kBestName);
+  // Checkpoints of the first version say it by their config.
+  const int64_t batches = saved_config(content).train.eval_batches;
+  state.best_val_windows =
+      integer_or(content, "best_val_windows", trainer.eval_windows(data::Split::validation, batches));
+  state.best_val_targets = integer_or(content, "best_val_targets", 0);
+  state.evaluation_pending = integer_or(content, "evaluation_pending", 0) != 0;
+  return state;
+}
+
 std::string serialized_tokenizer(const data::Source& source) {
   return source.tokenizer() == nullptr ? std::string() : source.tokenizer()->serialize();
 }
 
 }  // namespace
+
+int64_t snapshot_file_bytes(const Trainer& trainer) {
+  // The HDF5 file needs some room for the name and place of each dataset.
+  constexpr int64_t kBytesPerTensor = 1024, kOther = 65536;
+  const int64_t moments = static_cast<int64_t>(moments_of(trainer.optimizer()).size());
+  int64_t bytes = kOther + static_cast<int64_t>(serialized_tokenizer(trainer.source()).size());
+  for (const Entry& entry : trainer.model().parameters().entries()) {
+    bytes += (1 + moments) *
+             (entry.shape.numel() * size_bytes(compute_dtype(trainer.model().parameters().dtype())) + kBytesPerTensor);
+  }
+  return bytes;
+}
 
 CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
   CheckpointContent content;
@@ -126,14 +179,20 @@ CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
   content.reals["wall_seconds"] = state.wall_seconds;
   content.texts["data"] = trainer.source().fingerprint();
   if (state.train_loss) content.reals["train_loss"] = *state.train_loss;
-  if (state.best_val_loss) content.reals[kBestName] = *state.best_val_loss;
+  if (state.best_val_loss) {
+    content.reals[kBestName] = *state.best_val_loss;
+    content.integers["best_val_targets"] = state.best_val_targets;
+    content.integers["best_val_windows"] = state.best_val_windows;
+  }
+  content.integers["evaluation_pending"] = state.evaluation_pending ? 1 : 0;
   content.texts["config"] = config_to_toml(trainer.config());
   if (trainer.source().tokenizer() != nullptr) content.texts["tokenizer"] = serialized_tokenizer(trainer.source());
   return content;
 }
 
-RunState restore(Trainer& trainer, const CheckpointContent& content) {
-  require_same_run(saved_config(content), trainer.config(), content.file);
+Restored restore(Trainer& trainer, const CheckpointContent& content) {
+  const Config saved = saved_config(content);
+  require_same_run(saved, trainer.config(), content.file);
   const std::string tokenizer = serialized_tokenizer(trainer.source());
   require<DataError>(tokenizer.empty() || tokenizer == content.text("tokenizer"),
                      "resume: {}: the tokenizer made from the data is not the checkpoint's, so the data has changed; "
@@ -160,20 +219,23 @@ RunState restore(Trainer& trainer, const CheckpointContent& content) {
     }
   }
   trainer.resume_at(content.integer(kStepName), content.integer("optimizer_steps"));
-  RunState state{.tokens = content.integer("tokens"), .seconds = content.real("seconds")};
-  state.wall_seconds = content.real("wall_seconds");
-  if (content.reals.contains("train_loss")) state.train_loss = content.real("train_loss");
-  if (content.reals.contains(kBestName)) state.best_val_loss = content.real(kBestName);
-  return state;
+  return {restored_state(trainer, content), changes_of(saved, trainer.config(), trainer.step())};
 }
 
 LoadedModel load_model(const CheckpointContent& content, const std::vector<std::string>& overrides) {
   LoadedModel loaded;
   loaded.config = saved_config(content);
+  const DType weights = compute_dtype(loaded.config.train.precision);
+  require_settable_keys(loaded.config, overrides);
   // From here on only the overrides can be wrong.
   if (!overrides.empty()) {
     loaded.config = parse_config(content.text("config"), content.file + ": config", overrides);
   }
+  require<ConfigError>(
+      compute_dtype(loaded.config.train.precision) == weights,
+      "train.precision = \"{}\" cannot be computed from the checkpoint's weights, which are {}: set it "
+      "to {}",
+      name(loaded.config.train.precision), name(weights), weights == DType::f64 ? "\"f64\"" : "\"f32\" or \"bf16\"");
   loaded.step = content.integer(kStepName);
   if (content.texts.contains("tokenizer")) {
     loaded.tokenizer = read_from(content, [&] { return data::Tokenizer::parse(content.text("tokenizer")); });
@@ -181,6 +243,7 @@ LoadedModel load_model(const CheckpointContent& content, const std::vector<std::
   nn::GptConfig model = loaded.config.model;
   if (loaded.tokenizer != nullptr) model.vocab_size = loaded.tokenizer->vocab_size();
   loaded.model = std::make_unique<nn::Gpt>(model, loaded.config.train.precision, device_here(loaded.config));
+  require_no_foreign_tensors(content, loaded.model->parameters());
   load_parameters(loaded.model->parameters(), content);
   return loaded;
 }

@@ -1,11 +1,21 @@
 #include "train/stop_signal.hpp"
 
+#include <algorithm>
 #include <csignal>
+#include <iterator>
 
 namespace heed::train {
 namespace {
 
+struct Handled {
+  int number;
+  const char* name;
+};
+constexpr Handled kSignals[] = {{SIGINT, "SIGINT"},   {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"},
+                                {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}, {SIGXCPU, "SIGXCPU"}};
+
 volatile std::sig_atomic_t received_signal = 0;
+struct sigaction before[std::size(kSignals)];
 
 void note(int number) {
   if (received_signal != 0 && number == SIGINT) {
@@ -15,36 +25,31 @@ void note(int number) {
   received_signal = number;
 }
 
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
-
 }  // namespace
 
 StopSignal::StopSignal() {
   received_signal = 0;
-  for (const int signal : kSignals) {
+  for (size_t i = 0; i < std::size(kSignals); ++i) {
+    sigaction(kSignals[i].number, nullptr, &before[i]);
+    if (before[i].sa_handler == SIG_IGN) continue;
     struct sigaction action {};
     action.sa_handler = note;
     sigemptyset(&action.sa_mask);
     action.sa_flags = SA_RESTART;
-    sigaction(signal, &action, nullptr);
+    sigaction(kSignals[i].number, &action, nullptr);
   }
 }
 
 StopSignal::~StopSignal() {
-  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
+  for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i].number, &before[i], nullptr);
 }
 
-const char* StopSignal::received() {
-  switch (received_signal) {
-    case SIGINT:
-      return "SIGINT";
-    case SIGTERM:
-      return "SIGTERM";
-    case SIGUSR1:
-      return "SIGUSR1";
-    default:
-      return nullptr;
-  }
+int StopSignal::received() { return received_signal; }
+
+const char* stop_signal_name(int number) {
+  const auto found =
+      std::find_if(std::begin(kSignals), std::end(kSignals), [&](const Handled& one) { return one.number == number; });
+  return found == std::end(kSignals) ? "a signal" : found->name;
 }
 
 }  // namespace heed::train

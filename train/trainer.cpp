@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/cpu/build_info.hpp"
@@ -58,7 +59,7 @@ class AnomalyGuard {
 
 }  // namespace
 
-std::unique_ptr<data::Source> make_source(const Config& config) {
+std::unique_ptr<data::Source> make_source(const Config& config, std::shared_ptr<const data::Tokenizer> tokenizer) {
   const DataConfig& c = config.data;
   // 0 lines stand for "by the fraction".
   const auto lines = [](int64_t count) { return count == 0 ? std::nullopt : std::optional(count); };
@@ -79,7 +80,8 @@ std::unique_ptr<data::Source> make_source(const Config& config) {
                                                .val_lines = lines(c.val_lines),
                                                .test_lines = lines(c.test_lines)},
                                      .seed = c.seed,
-                                     .seq_len = config.model.seq_len});
+                                     .seq_len = config.model.seq_len,
+                                     .known_tokenizer = std::move(tokenizer)});
     case DataSource::tokens:
       return data::make_token_source({.path = c.path, .seed = c.seed, .seq_len = config.model.seq_len});
   }
@@ -221,14 +223,26 @@ Update Trainer::update(bool stop) {
 }
 
 Update Trainer::update_here(bool stop) {
-  const std::vector<data::Batch> batches = draw_batches(step_);
+  std::vector<data::Batch> batches;
+  std::exception_ptr unreadable;
+  try {
+    batches = draw_batches(step_);
+  } catch (const DataError&) {
+    unreadable = std::current_exception();
+  }
   double* const sums = sums_.data<double>();
   const auto add_over_ranks = [&](int64_t count) {
     communicator_->start_all_reduce(sums_.slice(0, {count}).ref());
     communicator_->wait();
   };
   sums[0] = count_targets(batches);
-  add_over_ranks(1);
+  sums[1] = unreadable ? 1 : 0;
+  add_over_ranks(2);
+  if (sums[1] > 0) {
+    comm::agree(ranks_, [&] {
+      if (unreadable) std::rethrow_exception(unreadable);
+    });
+  }
   targets_ = sums[0];
   require_targets(targets_);
   work_done("batch");
@@ -302,27 +316,36 @@ Update Trainer::update_on_cuda(bool stop) {
 }
 
 void Trainer::report_divergence(double loss, double grad_norm) {
-  const std::string what = fmt::format("update {}: loss {}, gradient norm {}", step_ + 1, loss, grad_norm);
-  const char* advice = "lower optim.learning_rate, raise optim.warmup_steps or set optim.clip_norm";
+  // The step is a pure function of its number, so running it again meets the same NaN, on the rank that has its row.
+  trace_divergence(
+      fmt::format("diverged at step {} (loss {:.6g}, gradient norm {:.6g})", step_ + 1, loss, std::abs(grad_norm)),
+      [&] { accumulate_gradients(draw_batches(step_), [](const std::function<void()>& run) { run(); }); });
+}
+
+void Trainer::report_diverged_evaluation(data::Split split, int64_t max_batches, double loss) {
+  trace_divergence(fmt::format("diverged after step {} ({} loss {:.6g})", step_,
+                               split == data::Split::test ? "test" : "validation", std::abs(loss)),
+                   [&] { evaluate_once(split, max_batches, {}); });
+}
+
+void Trainer::trace_divergence(const std::string& what, const std::function<void()>& run_again) {
+  const std::string advice = fmt::format("lower optim.learning_rate, raise optim.warmup_steps or {} optim.clip_norm",
+                                         config_.optim.clip_norm > 0 ? "lower" : "set");
   std::string found;
   forget_recording();
   try {
-    // The update is a pure function of its number, so running it again meets the same NaN, on the rank that has its
-    // row.
     const AnomalyGuard anomaly(true);
-    accumulate_gradients(draw_batches(step_), [](const std::function<void()>& run) { run(); });
+    run_again();
   } catch (const DivergedError& error) {
     found = error.what();
   } catch (const MemoryError& error) {
     found = fmt::format("which operation made it is not known: {}", error.what());
   }
   const std::vector<char> finders = ranks_.gather(static_cast<char>(found.empty() ? 0 : 1));
-  const bool somebody_found = std::count(finders.begin(), finders.end(), 1) > 0;
+  const bool any_found = std::count(finders.begin(), finders.end(), 1) > 0;
   comm::agree(ranks_, [&] {
     if (!found.empty()) throw DivergedError(fmt::format("{}; {}; {}", what, found, advice));
-    if (!somebody_found) {
-      throw DivergedError(fmt::format("{}; each gradient is finite, only their norm is not; {}", what, advice));
-    }
+    if (!any_found) throw DivergedError(fmt::format("{}; no operation made a NaN or Inf by itself; {}", what, advice));
   });
   throw DivergedError(what);  // agree() has thrown
 }
@@ -330,17 +353,29 @@ void Trainer::report_divergence(double loss, double grad_norm) {
 bool Trainer::forget_recording() const { return device_update_ != nullptr && device_update_->forget_recording(); }
 
 Evaluation Trainer::evaluate(data::Split split, int64_t max_batches) const {
+  return evaluate(split, max_batches, {}).value();
+}
+
+std::optional<Evaluation> Trainer::evaluate(data::Split split, int64_t max_batches,
+                                            const EvaluationProgress& progress) const {
   try {
-    return evaluate_once(split, max_batches);
+    return evaluate_once(split, max_batches, progress);
   } catch (const MemoryError&) {
     // What a recorded update holds may be what is missing. With several ranks all would have to record anew.
     if (ranks_.size() > 1 || !forget_recording()) throw;
   }
-  return evaluate_once(split, max_batches);
+  return evaluate_once(split, max_batches, progress);
 }
 
-Evaluation Trainer::evaluate_once(data::Split split, int64_t max_batches) const {
-  return train::evaluate(*model_, *source_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches, ranks_);
+int64_t Trainer::eval_windows(data::Split split, int64_t max_batches) const {
+  const int64_t all = loader_->num_eval_windows(split);
+  return max_batches == 0 ? all : std::min(all, max_batches * loader_->batch_size());
+}
+
+std::optional<Evaluation> Trainer::evaluate_once(data::Split split, int64_t max_batches,
+                                                 const EvaluationProgress& progress) const {
+  return train::evaluate(*model_, *source_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches, ranks_,
+                         progress);
 }
 
 }  // namespace heed::train

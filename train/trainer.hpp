@@ -43,6 +43,13 @@ class Trainer {
   Update update(bool stop = false);
   // max_batches = 0: the whole split.
   Evaluation evaluate(data::Split split, int64_t max_batches) const;
+  // nullopt on all ranks where progress stopped it on any of them (train/evaluator.hpp).
+  std::optional<Evaluation> evaluate(data::Split split, int64_t max_batches, const EvaluationProgress& progress) const;
+  // Windows that evaluate() covers.
+  int64_t eval_windows(data::Split split, int64_t max_batches) const;
+  // After an evaluation that gave a loss which is not finite: runs it again in anomaly mode and throws DivergedError,
+  // which names the step and the operation.
+  [[noreturn]] void report_diverged_evaluation(data::Split split, int64_t max_batches, double loss);
   // Gives the memory of a recorded update back until the next but one; false where there is none.
   bool forget_recording() const;
   bool has_windows(data::Split split) const { return loader_->num_eval_windows(split) > 0; }
@@ -79,8 +86,11 @@ class Trainer {
   Update update_here(bool stop);
   Update update_on_cuda(bool stop);
   void draw_next_batches();
-  Evaluation evaluate_once(data::Split split, int64_t max_batches) const;
+  std::optional<Evaluation> evaluate_once(data::Split split, int64_t max_batches,
+                                          const EvaluationProgress& progress) const;
   [[noreturn]] void report_divergence(double loss, double grad_norm);
+  // what: the numbers; run_again: meets the NaN again.
+  [[noreturn]] void trace_divergence(const std::string& what, const std::function<void()>& run_again);
 
   std::unique_ptr<comm::Ranks> own_ranks_;  // a world of one, where none was given
   comm::Ranks& ranks_;
@@ -98,7 +108,9 @@ class Trainer {
   double targets_ = 0;  // of the current update, over all ranks
 };
 
-std::unique_ptr<data::Source> make_source(const Config& config);
+// tokenizer: of a text that is read again, in place of one made from the text (data/text_source.hpp).
+std::unique_ptr<data::Source> make_source(const Config& config,
+                                          std::shared_ptr<const data::Tokenizer> tokenizer = nullptr);
 // The device that a config's train.device stands for on this machine. Throws DeviceError where it is cuda and there is
 // none that can be used, ConfigError for f64 on cuda.
 Device choose_device(const Config& config);

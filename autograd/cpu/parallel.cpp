@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <limits>
 #include <vector>
 
 #include "autograd/core/check.hpp"
+#include "autograd/core/control_group.hpp"
+#include "autograd/cpu/thread_count.hpp"
 
 #if HEED_HAVE_OPENMP
 #include <omp.h>
@@ -15,8 +19,21 @@
 namespace heed::cpu {
 namespace {
 
+std::atomic<int> set_limit = 0;  // by set_max_threads(); 0: not set
+
+// Counted once, before heed binds or limits anything itself.
+const ThreadCount& chosen_threads() {
 #if HEED_HAVE_OPENMP
-int thread_limit() { return std::min(omp_get_max_threads(), omp_get_thread_limit()); }
+  const int cpus = omp_get_num_procs();  // also right where OMP_PROC_BIND has bound this thread to one of them
+#else
+  const int cpus = affinity_cpus();
+#endif
+  static const ThreadCount count = choose_threads(cpus, cpu_quota(), std::getenv("OMP_NUM_THREADS"));
+  return count;
+}
+
+#if HEED_HAVE_OPENMP
+int system_limit() { return omp_get_thread_limit(); }
 bool inside_parallel() { return omp_in_parallel() != 0; }
 
 void run_on_threads(int threads, FunctionRef<void(int)> body) {
@@ -25,10 +42,9 @@ void run_on_threads(int threads, FunctionRef<void(int)> body) {
   for (int id = omp_get_thread_num(); id < threads; id += omp_get_num_threads()) body(id);
 }
 #else
-std::atomic<int> limit = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 thread_local bool in_worker = false;
 
-int thread_limit() { return limit; }
+int system_limit() { return std::numeric_limits<int>::max(); }
 bool inside_parallel() { return in_worker; }
 
 void run_on_threads(int threads, FunctionRef<void(int)> body) {
@@ -46,28 +62,35 @@ void run_on_threads(int threads, FunctionRef<void(int)> body) {
 
 }  // namespace
 
-int max_threads() { return thread_limit(); }
+int max_threads() {
+  const int set = set_limit;
+  return std::min(set > 0 ? set : chosen_threads().threads, system_limit());
+}
+
+std::string describe_threads() {
+  const int threads = max_threads();
+  ThreadCount count;
+  if (threads == chosen_threads().threads) count = chosen_threads();
+  count.threads = threads;
+  return describe(count);
+}
 
 void set_max_threads(int threads) {
   require<ValueError>(threads >= 1, "{} threads, there must be at least 1", threads);
-#if HEED_HAVE_OPENMP
-  omp_set_num_threads(threads);
-#else
-  limit = threads;
-#endif
+  set_limit = threads;
 }
 
 void keep_promised_threads() {
 #if HEED_HAVE_OPENMP
   omp_set_dynamic(0);
-  if (omp_get_max_threads() > omp_get_thread_limit()) omp_set_num_threads(omp_get_thread_limit());
+  if (omp_get_max_threads() != max_threads()) omp_set_num_threads(max_threads());
 #endif
 }
 
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
   if (n <= 0) return;
   const int64_t most = n / std::max<int64_t>(grain, 1);
-  const int threads = static_cast<int>(std::min<int64_t>(most, thread_limit()));
+  const int threads = static_cast<int>(std::min<int64_t>(most, max_threads()));
   if (threads <= 1 || inside_parallel()) {
     body(0, n);
     return;
@@ -79,7 +102,7 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
 }
 
 void parallel_tasks(int64_t n, int64_t most_threads, FunctionRef<void(int64_t, int64_t)> body) {
-  const auto threads = static_cast<int>(std::min({n, most_threads, static_cast<int64_t>(thread_limit())}));
+  const auto threads = static_cast<int>(std::min({n, most_threads, static_cast<int64_t>(max_threads())}));
   if (threads <= 1 || inside_parallel()) {
     for (int64_t i = 0; i < n; ++i) body(i, 0);
     return;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -28,11 +29,16 @@ class FunctionRef<R(Args...)> {
   R (*call_)(void*, Args...);
 };
 
+// Threads of the whole process: what set_max_threads() says, else OMP_NUM_THREADS, else as many as there are CPUs for
+// this process (its affinity mask, and the CPU quota of its control groups); OMP_THREAD_LIMIT is never exceeded.
 int max_threads();
+// max_threads() and what decided it: "1 thread (CPU quota 1.0 of 2 CPUs)" (autograd/cpu/thread_count.hpp).
+std::string describe_threads();
 // Throws ValueError below 1.
 void set_max_threads(int threads);
-// To be called before a library that shares its work out by the number of threads it may have (oneDNN): OMP_DYNAMIC and
-// OMP_THREAD_LIMIT make OpenMP give fewer, and parts of the result would never be written. For the calling thread.
+// Must be called before a library that divides its work by the number of threads OpenMP promises (oneDNN): that number
+// becomes max_threads(), and OpenMP starts no fewer than it promises (as OMP_DYNAMIC and OMP_THREAD_LIMIT make it do),
+// or parts of the result would never be written. For the calling thread.
 void keep_promised_threads();
 
 // Calls body(begin, end) on disjoint ranges that cover [0, n), each at least `grain` long where there are several.

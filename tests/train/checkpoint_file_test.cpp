@@ -1,10 +1,15 @@
 #include "train/checkpoint_file.hpp"
 
+#include <sys/resource.h>
+
 #include <chrono>
+#include <random>
 #include <thread>
 
+#include "tests/support/child_process.hpp"
 #include "tests/train/checkpoint_samples.hpp"
 #include "train/checkpoint_block.hpp"
+#include "train/hdf5_image.hpp"
 
 namespace heed::train {
 namespace {
@@ -116,6 +121,76 @@ TEST_F(CheckpointFileTest, NamesThatCannotBeStoredAreRefused) {
   save_checkpoint(path_, longest);
   expect_same(load_checkpoint(path_), longest);
 }
+
+// Names with and without folders, shapes with and without elements, some hundred or a few values.
+CheckpointContent random_content(uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](unsigned limit) { return static_cast<int64_t>(random() % limit); };
+  CheckpointContent content;
+  const int64_t values = below(seed % 4 == 0 ? 1000 : 60);
+  const unsigned max_rows = 1U << below(14);
+  for (int64_t i = 0; i < values; ++i) {
+    std::string name = fmt::format("{}{}", std::string(static_cast<size_t>(below(60)), 'x'), i);
+    for (int64_t folders = below(4); folders > 0; --folders) name = fmt::format("folder.{}/{}", below(20), name);
+    const int64_t kind = below(6);
+    if (kind < 3) content.tensors[name] = full({below(max_rows), 3}, kind == 0 ? DType::f64 : DType::f32, 1);
+    if (kind == 3) content.integers[name] = i;
+    if (kind == 4) content.reals[name] = 0.5;
+    if (kind == 5) content.texts[name] = std::string(static_cast<size_t>(below(max_rows)), 'a');
+  }
+  return content;
+}
+
+void expect_bound(int64_t bound, int64_t bytes) {
+  EXPECT_GE(bound, bytes);
+  EXPECT_LE(bound, bytes + bytes / 100 + (64 << 10));
+}
+
+TEST_F(CheckpointFileTest, TheSizeOfAFileIsKnownBeforeItIsMade) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const CheckpointContent content = random_content(seed);
+    expect_bound(checkpoint_file_bytes(content), content_to_image(content).size());  // the whole file
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+  save_checkpoint(path_, {});
+  expect_bound(checkpoint_file_bytes({}), static_cast<int64_t>(std::filesystem::file_size(path_)));
+}
+
+TEST_F(CheckpointFileTest, TheSizeOfAFileIsKnownBeforeItsTensorsAreThere) {
+  CheckpointContent content = sample_content();
+  std::vector<TensorSpec> specs;
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = fmt::format("parameters/blocks.{}.feed_forward.weight", i);
+    const Shape shape{i, 7};
+    specs.push_back({name, shape, i % 2 == 0 ? DType::f32 : DType::f64});
+    content.tensors[name] = full(shape, specs.back().dtype, i);
+  }
+  save_checkpoint(path_, content);
+  expect_bound(checkpoint_file_bytes(sample_content(), specs), static_cast<int64_t>(std::filesystem::file_size(path_)));
+  // Terabytes take no memory.
+  const std::vector<TensorSpec> huge = {{"huge", {int64_t{1} << 20, int64_t{1} << 20}, DType::f32}};
+  expect_bound(checkpoint_file_bytes({}, huge), int64_t{4} << 40);
+}
+
+#if !defined(__SANITIZE_ADDRESS__)
+// No memory for the file is a lack of memory, not a bad checkpoint, and is known before anything is written.
+TEST_F(CheckpointFileTest, NoMemoryForTheFile) {
+  CheckpointContent content;
+  content.tensors["large"] = zeros({64 << 20}, DType::f32);
+  const std::string outcome = in_child([&]() -> std::string {
+    const rlimit limit{256 << 20, 256 << 20};
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) return "no limit";
+    try {
+      save_checkpoint(path_, content);
+    } catch (const MemoryError& error) {
+      return error.what();
+    }
+    return "saved";
+  });
+  expect_text(outcome, fmt::format("out of memory: {} bytes asked for", checkpoint_file_bytes(content)));
+  EXPECT_EQ(names_in(folder_.path()), std::vector<std::string>{});
+}
+#endif
 
 TEST_F(CheckpointFileTest, ErrorsNameTheFileByItsFullPath) {
   expect_refused(std::filesystem::relative(folder_.path()) / "none.h5", "No such file or directory");

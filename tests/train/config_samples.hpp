@@ -76,8 +76,10 @@ inline const std::vector<KeySample>& key_samples() {
       {"train", "comm_timeout_s", "12.5"},
       {"train", "eval_interval", "11"},
       {"train", "eval_batches", "6"},
+      {"train", "final_eval", "\"none\""},
       {"train", "log_interval", "13"},
       {"train", "run_dir", "\"runs/x\""},
+      {"train", "existing_run", "\"refuse\""},
       {"train", "save_interval", "14"},
       {"train", "keep_checkpoints", "3"},
   };

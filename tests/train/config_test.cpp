@@ -80,6 +80,11 @@ TEST(ConfigTest, NamesAreTheirEnumerators) {
   EXPECT_EQ(with("device=auto").train.device, DeviceChoice::automatic);
   EXPECT_EQ(with("device=cpu").train.device, DeviceChoice::cpu);
   EXPECT_EQ(with("device=cuda").train.device, DeviceChoice::cuda);
+  EXPECT_EQ(with("final_eval=full").train.final_eval, FinalEval::full);
+  EXPECT_EQ(with("final_eval=subset").train.final_eval, FinalEval::subset);
+  EXPECT_EQ(with("final_eval=none").train.final_eval, FinalEval::none);
+  EXPECT_EQ(with("existing_run=move").train.existing_run, ExistingRun::move);
+  EXPECT_EQ(with("existing_run=refuse").train.existing_run, ExistingRun::refuse);
   EXPECT_EQ(with("precision=f32").train.precision, DType::f32);
   EXPECT_EQ(with("precision=f64").train.precision, DType::f64);
   EXPECT_EQ(with("data.source=ngram").data.source, DataSource::ngram);

@@ -29,10 +29,11 @@ inline auto values(const train::OptimConfig& config) {
 
 inline auto values(const train::TrainConfig& config) {
   const auto& [steps, stop_after, batch, micro_batch, seed, device, cuda_graph, tf32, precision, recompute, anomaly,
-               shard, timeout, ranks, eval_interval, eval_batches, log_interval, save_interval, keep, run_dir] = config;
+               eval_interval, eval_batches, final_eval, log_interval, save_interval, keep, run_dir, existing_run, shard,
+               timeout, ranks] = config;
   return std::tuple(steps, stop_after, batch, micro_batch, seed, device, cuda_graph, tf32, precision, recompute,
-                    anomaly, shard, timeout, ranks, eval_interval, eval_batches, log_interval, save_interval, keep,
-                    run_dir);
+                    anomaly, eval_interval, eval_batches, final_eval, log_interval, save_interval, keep, run_dir,
+                    existing_run, shard, timeout, ranks);
 }
 
 }  // namespace heed::test

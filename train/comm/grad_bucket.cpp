@@ -48,18 +48,29 @@ void GradBuckets::cut_into_buckets() {
     }
   }
   const auto& entries = store_.entries();
-  buckets_of_.resize(entries.size());
   for (size_t e = 0; e < entries.size(); ++e) {
     entry_of_[entries[e].tensor.grad().ref().data] = e;
-    for (size_t b = 0; b < buckets_.size(); ++b) {
-      Bucket& bucket = buckets_[b];
+    for (Bucket& bucket : buckets_) {
       const int64_t begin = entries[e].offset, end = begin + entries[e].shape.numel();
       if (entries[e].group != bucket.group || begin >= bucket.begin + bucket.length || end <= bucket.begin) continue;
       bucket.entries.push_back(e);
-      buckets_of_[e].push_back(b);
     }
   }
+  sort_by_last_parameter();
+  buckets_of_.resize(entries.size());
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    for (const size_t e : buckets_[b].entries) buckets_of_[e].push_back(b);
+  }
   uses_.assign(entries.size(), 0);
+}
+
+// Backward comes to the parameters in the reverse order of their declaration, of both groups together.
+void GradBuckets::sort_by_last_parameter() {
+  const auto last = [](const Bucket& bucket) {
+    return bucket.entries.empty() ? 0 : *std::min_element(bucket.entries.begin(), bucket.entries.end());
+  };
+  std::stable_sort(buckets_.begin(), buckets_.end(),
+                   [&](const Bucket& a, const Bucket& b) { return last(a) > last(b); });
 }
 
 Tensor GradBuckets::own_part(const Tensor& flat, const Bucket& bucket) const {
@@ -86,8 +97,8 @@ void GradBuckets::shard() {
 
 void GradBuckets::last_backward(const std::function<void()>& backward) {
   uses_now_.assign(uses_.size(), 0);
+  next_ = 0;
   for (Bucket& bucket : buckets_) {
-    bucket.started = false;
     bucket.missing = static_cast<size_t>(
         std::count_if(bucket.entries.begin(), bucket.entries.end(), [&](size_t e) { return uses_[e] > 0; }));
   }
@@ -104,25 +115,26 @@ void GradBuckets::added(const Tensor& leaf) {
   ++uses_now_[entry];
   if (!learned_ || uses_now_[entry] < uses_[entry]) return;
   require<GraphError>(uses_now_[entry] == uses_[entry],
-                      "parameter '{}' is used {} times in this backward and was used {} times in the first one",
+                      "parameter '{}' is used {} times in this backward and was used {} times in the first one: a "
+                      "rank must not use a parameter more often than in its first step",
                       store_.entries()[entry].name, uses_now_[entry], uses_[entry]);
-  for (const size_t b : buckets_of_[entry]) {
-    if (--buckets_[b].missing == 0) start(buckets_[b]);
-  }
+  for (const size_t b : buckets_of_[entry]) --buckets_[b].missing;
+  start_ready();
 }
 
-void GradBuckets::start(Bucket& bucket) {
+void GradBuckets::start_ready() {
+  while (next_ < buckets_.size() && buckets_[next_].missing == 0) start(buckets_[next_++]);
+}
+
+void GradBuckets::start(const Bucket& bucket) {
   const Tensor gradients =
       store_.groups()[static_cast<size_t>(bucket.group)].gradients.slice(bucket.begin, {bucket.length});
   sharded_ ? communicator_.start_reduce_scatter(gradients.ref()) : communicator_.start_all_reduce(gradients.ref());
-  bucket.started = true;
 }
 
 void GradBuckets::start_rest() {
-  left_early_ = static_cast<size_t>(std::count_if(buckets_.begin(), buckets_.end(), [](auto& b) { return b.started; }));
-  for (Bucket& bucket : buckets_) {
-    if (!bucket.started) start(bucket);
-  }
+  left_early_ = next_;
+  while (next_ < buckets_.size()) start(buckets_[next_++]);
   if (!learned_) uses_ = uses_now_;
   learned_ = true;
 }

@@ -1,8 +1,11 @@
 // The gradients of a model on their way through the ranks, and what each rank updates.
 //
-// The flat gradient buffers are cut into buckets, which are summed over the ranks one by one: while the last backward
-// of an update still runs, each as soon as the gradients of all its parameters are final. How often backward adds to
-// the gradient of a parameter is learned in the first update, which sums all buckets at its end.
+// The flat gradient buffers are cut into buckets, which are summed over the ranks one by one while the last backward of
+// a step still runs. A bucket is ready as soon as the gradients of all its parameters are final; how often backward
+// adds to the gradient of a parameter is learned in the first step, which sums all buckets at its end. Collectives pair
+// up by the order in which each rank starts them, and ranks may differ in what they use. So buckets start in the order
+// of their index on every rank, that of the last parameter of each in backward; a ready one waits for those before it.
+// A parameter that a rank does not use counts as zeros there.
 //
 // Sharded (ZeRO-1: Rajbhandari, Rasley, Ruwase, He 2019, arXiv 1910.02054), each bucket is size() shards of equal
 // length, and rank r keeps moments, and in bf16 the f32 weights, of shard r only: it gets the sums of its shards'
@@ -36,7 +39,8 @@ class GradBuckets final : private GradientObserver {
   // Of the last update: buckets that left while backward still ran.
   size_t left_early() const { return left_early_; }
 
-  // The last backward of an update, whose gradients may leave while it runs.
+  // The last backward of a step, whose buckets may start while it runs. Throws GraphError, with its name, for a
+  // parameter that is used more often than in the first step.
   void last_backward(const std::function<void()>& backward);
   // Starts what is left. After it communicator().wait() makes the gradients of spans() the sums over the ranks.
   void start_rest();
@@ -60,20 +64,22 @@ class GradBuckets final : private GradientObserver {
     int group = 0;
     int64_t begin = 0, length = 0;  // elements of the group's span
     std::vector<size_t> entries;    // of the store, with a part in it
-    size_t missing = 0;             // of those, in this update
-    bool started = false;
+    size_t missing = 0;             // of those, gradients that are not final yet in this step
   };
 
   void added(const Tensor& leaf) override;
   void cut_into_buckets();
+  void sort_by_last_parameter();
   void shard();
-  void start(Bucket& bucket);
+  void start_ready();
+  void start(const Bucket& bucket);
   Tensor own_part(const Tensor& flat, const Bucket& bucket) const;
 
   Communicator& communicator_;
   nn::ParameterStore& store_;
   bool sharded_;
-  std::vector<Bucket> buckets_;
+  std::vector<Bucket> buckets_;  // in the order in which they start
+  size_t next_ = 0;              // the first that has not started in this step
   std::vector<optim::ParameterSpan> spans_;
   std::vector<int> span_groups_;
   std::map<const void*, size_t> entry_of_;       // by the gradient's memory

@@ -9,7 +9,9 @@
 #include <cstring>
 
 #include "autograd/core/check.hpp"
+#include "autograd/core/control_group.hpp"
 #include "autograd/cpu/parallel.hpp"
+#include "autograd/cpu/thread_count.hpp"
 #include "train/comm/mpi_communicator.hpp"
 #include "train/comm/tcp_ranks.hpp"
 
@@ -103,8 +105,10 @@ void share_processors(Ranks& ranks) {
     if (place.host == mine.host && CPU_COUNT(&common) > 0) ++sharing;
   }
   // Not sooner: the variable need not have come to all ranks, and all of them gather.
-  if (!is_known || std::getenv("OMP_NUM_THREADS") != nullptr) return;
-  cpu::set_max_threads(std::max(1, CPU_COUNT(&mine.processors) / sharing));
+  if (!is_known || cpu::threads_asked_for(std::getenv("OMP_NUM_THREADS"))) return;
+  // The ranks that share processors are taken to share the CPU quota too: a launcher starts them in one container.
+  const int cpus = CPU_COUNT(&mine.processors);
+  cpu::set_max_threads(std::max(1, cpu::choose_threads(cpus, cpu_quota(), nullptr).threads / sharing));
 }
 
 }  // namespace heed::comm

@@ -79,8 +79,8 @@ class Waiting {
 std::unique_ptr<Ranks> join_ranks(double timeout_s);
 std::unique_ptr<Ranks> single_rank();
 
-// As many threads for this rank as it has processors to itself, where OMP_NUM_THREADS does not say: ranks that may run
-// on the same processors share them. Collective.
+// As many threads for this rank as it has processors to itself, where OMP_NUM_THREADS does not say (see
+// cpu::threads_asked_for()): ranks that may run on the same processors share them, and their CPU quota. Collective.
 void share_processors(Ranks& ranks);
 
 }  // namespace heed::comm

@@ -106,6 +106,14 @@ TEST_P(TrainerOnRanks, EvaluatesAsOneRank) {
   }
 }
 
+TEST_P(TrainerOnRanks, AnEvaluationThatOneRankStopsHasNoResultOnAny) {
+  const train::Trainer trainer(config_of(GetParam()), ranks_);
+  const bool stops = ranks_.rank() == ranks_.size() - 1;
+  const auto stop = [&](int64_t, int64_t) { return !stops; };
+  EXPECT_FALSE(trainer.evaluate(data::Split::validation, 0, stop));
+  EXPECT_TRUE(trainer.evaluate(data::Split::validation, 0, [](int64_t, int64_t) { return true; }));
+}
+
 TEST_P(TrainerOnRanks, ACheckpointDoesNotKnowTheRanks) {
   train::Trainer on_ranks(config_of(GetParam()), ranks_), alone(config_of(GetParam()));
   for (int i = 0; i < 3; ++i) on_ranks.update();

@@ -1,0 +1,177 @@
+"""What a number of `heed eval` is of: the run's own data, splits and model, or a text that is named as another one.
+
+Usage: eval_test.py PATH_OF_HEED
+"""
+
+import json
+import os
+import random
+import shutil
+import sys
+import unittest
+
+import cli_test
+
+LINES = """
+[model]
+num_layers = 2
+num_heads = 2
+d_model = 32
+seq_len = 16
+[data]
+source = "text"
+path = "text.txt"
+split = "lines"
+val_lines = 12
+[optim]
+learning_rate = 0.01
+[train]
+steps = 40
+batch_size = 12
+device = "cpu"
+"""
+
+SETTABLE = ("data.path", "train.device", "train.precision", "train.batch_size", "train.micro_batch_size")
+
+
+def random_lines(seed):
+    """Lines that no model can predict: only a line that was trained on has a low loss."""
+    drawn = random.Random(seed)
+    return ["".join(drawn.choice("abcdefghijklmnop") for _ in range(8)) + "\n" for _ in range(60)]
+
+
+class Evaluation(cli_test.CommandLine):
+    def setUp(self):
+        super().setUp()
+        self.text = self.folder / "text.txt"
+        self.lines = random_lines(5)
+        self.write(self.lines)
+        self.config.write_text(LINES)
+        self.run_folder = self.folder / "runs" / "tiny"
+
+    def write(self, lines):
+        self.text.write_text("".join(lines))
+
+    def train(self, *arguments):
+        result = self.run_heed("train", self.config, *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads((self.run_folder / "summary.json").read_text())["val_loss"]
+
+    def loss(self, label, *arguments):
+        """The loss that the line with this label gives; there is no other line with a loss."""
+        result = self.run_heed("eval", *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = [line for line in result.stdout.splitlines() if " loss " in line]
+        self.assertEqual(len(found), 1, result.stdout)
+        self.assertTrue(found[0].startswith(label + " "), result.stdout)
+        return float(found[0].split("loss ")[1].split()[0])
+
+    def assert_refused(self, *arguments, code, parts):
+        result = self.run_heed("eval", self.run_folder, *arguments)
+        self.assert_error(result, code, *parts)
+        self.assertEqual(result.stdout, "", "no number is printed")
+
+    def test_the_data_of_the_run(self):
+        val_loss = self.train()
+        self.assertAlmostEqual(self.loss("validation", self.run_folder), val_loss, places=5)
+        shutil.move(self.text, self.folder / "moved.txt")
+        self.assert_refused(code=3, parts=("text.txt", "No such file"))
+        self.assertAlmostEqual(self.loss("validation", self.run_folder, "data.path=moved.txt"), val_loss, places=5)
+        self.assertAlmostEqual(
+            self.loss("validation", self.run_folder, "data.path=moved.txt", "batch_size=60"), val_loss, places=5)
+
+    def test_lines_that_changed(self):
+        self.train()
+        changes = {"sorted": sorted(self.lines), "one more": [*self.lines, "abc\n"], "reversed": self.lines[::-1],
+                   "one fewer": self.lines[1:], "another character": [*self.lines[1:], "abcdefgz\n"],
+                   "too few": self.lines[:10]}
+        for name, changed in changes.items():
+            with self.subTest(name):
+                self.write(changed)
+                self.assert_refused(code=3, parts=("the data is not that of the run", "541 tokens, split 48/12/0", "now"))
+        self.write(self.lines)
+        self.loss("validation", self.run_folder)
+
+    def test_positions_that_changed(self):
+        self.config.write_text(LINES.replace('split = "lines"\nval_lines = 12\n', ""))
+        val_loss = self.train()
+        for changed in (["abcdefghijklmnop" * 12 + "abcdefgh", *self.lines], self.lines[::-1], [*self.lines, "a"]):
+            self.write(changed)
+            self.assert_refused(code=3, parts=("the data is not that of the run", "540 tokens, split 486/54/0"))
+        self.write(self.lines)
+        self.assertAlmostEqual(self.loss("validation", self.run_folder), val_loss, places=5)
+
+    def test_the_same_ids_of_another_alphabet(self):
+        """'q' for 'p' everywhere gives the same token ids: only the tokenizer tells."""
+        self.config.write_text(LINES.replace('"text"', '"tokens"').replace("text.txt", "text.h5")
+                               .replace('split = "lines"\nval_lines = 12\n', ""))
+        self.assertEqual(self.run_heed("data", "prepare", "text.txt", "text.h5").returncode, 0)
+        self.train()
+        self.write([line.replace("p", "q") for line in self.lines])
+        self.assertEqual(self.run_heed("data", "prepare", "text.txt", "other.h5").returncode, 0)
+        self.assert_refused("data.path=other.h5", code=3, parts=("another tokenizer", "other.h5"))
+        os.replace(self.folder / "other.h5", self.folder / "text.h5")
+        self.assert_refused(code=3, parts=("a char tokenizer of 17 tokens then", "another char tokenizer"))
+
+    def test_a_token_file_that_was_prepared_again(self):
+        self.config.write_text(LINES.replace('"text"', '"tokens"').replace("text.txt", "text.h5")
+                               .replace('split = "lines"\nval_lines = 12\n', ""))
+        prepare = ("data", "prepare", "text.txt", "text.h5", "--tokenizer", "byte", "--val-fraction")
+        self.assertEqual(self.run_heed(*prepare, 0.2).returncode, 0)
+        val_loss = self.train()
+        self.assertAlmostEqual(self.loss("validation", self.run_folder), val_loss, places=5)
+        (self.folder / "text.h5").unlink()
+        self.assertEqual(self.run_heed(*prepare, 0.8).returncode, 0)
+        self.assert_refused(code=3, parts=("432/108/0", "108/432/0"))
+        os.rename(self.folder / "text.h5", self.folder / "other.h5")
+        self.loss("another text", self.run_folder, "data.path=other.h5")
+
+    def test_another_text_is_evaluated_whole_and_named(self):
+        self.train()
+        others = {"sorted.txt": sorted(self.lines), "few.txt": self.lines[:3]}
+        for name, lines in others.items():
+            (self.folder / name).write_text("".join(lines))
+            result = self.run_heed("eval", self.run_folder, f"data.path={name}")
+            self.assertNotIn("validation  loss", result.stdout)
+            self.assertIn(f"({9 * len(lines)} targets, each once: all of \"{self.folder / name}\"; "
+                          "not the run's validation split)", result.stdout)
+            self.loss("another text", self.run_folder, f"data.path={name}")
+        (self.folder / "unknown.txt").write_text("abc!\n")
+        self.assert_refused("data.path=unknown.txt", code=3, parts=("unknown.txt", "'!'"))
+
+    def test_no_key_makes_another_split_or_model(self):
+        self.train()
+        for argument, saved in (("num_layers=1", "2"), ("num_heads=4", "2"), ("model.norm_eps=0.5", "1e-05"),
+                                ("activation=relu", '"gelu"'), ("norm_position=post", '"pre"'), ("position=none", '"learned"'),
+                                ("d_model=64", "32"), ("seq_len=8", "16"), ("data.seed=7", "1"), ("val_lines=20", "12"),
+                                ("tokenizer=byte", '"char"'), ("split=position", '"lines"'), ("data.source=tokens", '"text"')):
+            with self.subTest(argument):
+                name = argument.split("=")[0].split(".")[-1]
+                self.assert_refused(argument, code=2, parts=(f'"{argument}"', f"{name} is {saved} in the checkpoint", *SETTABLE))
+        for argument in ("train.eval_batches=5", "steps=40", "val_fraction=0.5", "run_dir=x", "optim.learning_rate=1"):
+            with self.subTest(argument):
+                self.assert_refused(argument, code=2, parts=(f'"{argument}"', "has no effect", *SETTABLE))
+        self.assert_refused("micro_batch_size=4", "batch_size=4", code=2, parts=("train.batch_size has no effect",))
+        self.assert_refused("precision=f64", code=2, parts=('"f64"', "f32"))
+        self.assertIn("bf16", self.run_heed("eval", self.run_folder, "precision=bf16").stdout)
+
+    def test_a_source_without_text(self):
+        self.config.write_text(cli_test.TINY)
+        val_loss = self.train("eval_batches=0")
+        lines = self.run_heed("eval", self.run_folder).stdout.splitlines()
+        self.assertTrue(lines[1].startswith(f"validation  loss {val_loss:.6f}"), lines)
+        self.assertTrue(lines[2].startswith("test        loss "), lines)
+        self.assert_refused("data.source=text", "data.path=text.txt", code=2, parts=('data.source is "ngram" in the checkpoint',))
+        self.assert_refused("data.path=text.txt", code=2, parts=("data.path", "no effect"))
+        self.assert_refused("data.seed=2", code=2, parts=("data.seed is 1",))
+
+    def test_a_device_that_is_asked_for(self):
+        """device=cuda in a checkpoint runs where it can; on the command line it is meant."""
+        self.train("stop_after=1")
+        result = self.run_heed("eval", self.run_folder, "train.device=cuda", CUDA_VISIBLE_DEVICES="")
+        self.assert_error(result, 5, "train.device", "cuda")
+
+
+if __name__ == "__main__":
+    cli_test.HEED = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
