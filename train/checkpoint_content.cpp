@@ -75,6 +75,11 @@ void require_names(const CheckpointContent::Named<T>& values) {
 
 }  // namespace
 
+bool is_name_part(std::string_view part) {
+  return !part.empty() && part != "." && part != ".." &&
+         std::all_of(part.begin(), part.end(), [](char c) { return c > ' ' && c <= '~' && c != '/'; });
+}
+
 const Tensor& CheckpointContent::tensor(std::string_view name, DType dtype, const Shape& shape) const {
   const Tensor& found = find(*this, tensors, "tensors", name);
   require<CheckpointError>(found.dtype() == dtype && found.shape() == shape,

@@ -17,6 +17,9 @@ namespace heed::train {
 
 inline constexpr int64_t kMaxNameLength = 200;
 
+// Whether it can stand between the '/' of a name.
+bool is_name_part(std::string_view part);
+
 struct CheckpointContent {
   template <class T>
   using Named = std::map<std::string, T, std::less<>>;

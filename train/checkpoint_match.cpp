@@ -59,8 +59,9 @@ std::string data_difference(const CheckpointContent& content, const data::Source
   if (const std::string text = difference_of_tokenizers(saved_tokenizer, source.tokenizer()); !text.empty()) {
     return text;
   }
-  const std::string &before = content.text("data"), now = source.fingerprint();
-  return before == now ? std::string() : fmt::format("{} then, {} now", before, now);
+  const std::string& before = content.text("data");
+  if (source.matches_fingerprint(before)) return {};
+  return fmt::format("{} then, {} now", before, source.fingerprint());
 }
 
 void require_no_foreign_tensors(const CheckpointContent& content, const nn::ParameterStore& store) {

@@ -174,8 +174,15 @@ void check_train(const Config& config) {
 
 void check_shares(const Config& config) {
   const TrainConfig& train = config.train;
-  const int64_t rows = std::max<int64_t>(train.micro_batch_size, 1);
-  require_rule(train.batch_size % (train.ranks * rows) == 0, config, {"train.batch_size", "train.micro_batch_size"},
+  if (train.micro_batch_size == 0) {
+    require_rule(train.batch_size % train.ranks == 0, config, {"train.batch_size"},
+                 "batch_size = {} is not a multiple of the number of ranks, {}: change train.batch_size or the number "
+                 "of ranks",
+                 train.batch_size, train.ranks);
+    return;
+  }
+  require_rule(train.batch_size % (train.ranks * train.micro_batch_size) == 0, config,
+               {"train.batch_size", "train.micro_batch_size"},
                "batch_size = {} is not a multiple of ranks ({}) times micro_batch_size = {}: change one of them",
                train.batch_size, train.ranks, train.micro_batch_size);
 }

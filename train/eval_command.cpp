@@ -1,5 +1,7 @@
 #include "train/eval_command.hpp"
 
+#include <unistd.h>
+
 #include <cmath>
 #include <numbers>
 
@@ -10,8 +12,10 @@
 #include "train/config_value.hpp"
 #include "train/evaluator.hpp"
 #include "train/output.hpp"
+#include "train/reporter.hpp"
 #include "train/run_path.hpp"
 #include "train/snapshot.hpp"
+#include "train/text_progress.hpp"
 
 namespace heed::train {
 namespace {
@@ -27,7 +31,7 @@ struct EvalData {
 std::pair<std::unique_ptr<data::Source>, std::string> source_of_run(const LoadedModel& loaded,
                                                                     const CheckpointContent& content) {
   try {
-    std::unique_ptr<data::Source> source = make_source(loaded.config, loaded.tokenizer);
+    std::unique_ptr<data::Source> source = make_source(loaded.config, loaded.tokenizer, text_progress());
     std::string difference = data_difference(content, *source);
     return {std::move(source), std::move(difference)};
   } catch (const ConfigError& error) {
@@ -43,7 +47,7 @@ std::unique_ptr<data::Source> make_whole_text(const LoadedModel& loaded) {
   DataConfig& d = config.data;
   d.val_fraction = d.test_fraction = 0;
   d.val_lines = d.test_lines = 0;
-  if (d.source == DataSource::text) return make_source(config, loaded.tokenizer);
+  if (d.source == DataSource::text) return make_source(config, loaded.tokenizer, text_progress());
   std::unique_ptr<data::Source> source =
       data::make_token_source({.path = d.path, .seed = d.seed, .seq_len = config.model.seq_len, .whole = true});
   require<DataError>(source->tokenizer()->serialize() == loaded.tokenizer->serialize(),
@@ -102,8 +106,11 @@ void run_eval(const std::string& checkpoint, const std::vector<std::string>& ove
   const data::Source& source = *eval_data.source;
   const data::BatchLoader loader(source, config.model.seq_len, config.train.batch_size);
   const std::unique_ptr<comm::Ranks> ranks = comm::single_rank();
-  const auto evaluate_split = [&](data::Split split) {
-    return evaluate(*loaded.model, source, loader, split, config.train.rows_per_micro_batch(), 0, *ranks);
+  ProgressLine line(STDERR_FILENO, write_notice);
+  const auto evaluate_split = [&](data::Split split, const char* name) {
+    return evaluate(*loaded.model, source, loader, split, config.train.rows_per_micro_batch(), 0, *ranks,
+                    evaluation_bar(line, name))
+        .value();
   };
   const int64_t held_out =
       loader.num_eval_windows(data::Split::validation) + loader.num_eval_windows(data::Split::test);
@@ -114,16 +121,16 @@ void run_eval(const std::string& checkpoint, const std::vector<std::string>& ove
   print("{}, step {}\n", quote(file), loaded.step);
   print_changes(parse_config(content.text("config"), "config"), config, eval_data.is_of_run);
   if (!eval_data.is_of_run) {
-    print_evaluation("another text", evaluate_split(data::Split::train),
+    print_evaluation("another text", evaluate_split(data::Split::train, "text"),
                      fmt::format("targets, each once: all of {}; not the run's validation split",
                                  data::quoted_path(config.data.path)));
     return;
   }
   if (loader.num_eval_windows(data::Split::validation) > 0) {
-    print_evaluation("validation", evaluate_split(data::Split::validation), "targets, each once");
+    print_evaluation("validation", evaluate_split(data::Split::validation, "val"), "targets, each once");
   }
   if (loader.num_eval_windows(data::Split::test) > 0) {
-    print_evaluation("test", evaluate_split(data::Split::test), "targets, each once");
+    print_evaluation("test", evaluate_split(data::Split::test, "test"), "targets, each once");
   }
 }
 

@@ -17,6 +17,16 @@ namespace heed::train::hdf5 {
 inline constexpr const char* kNoFile = "/dev/null/checkpoint";
 inline constexpr size_t kMemoryStep = size_t{64} << 10;
 
+// Text of a file as it may be shown: the first 200 bytes, without those that a terminal would act on.
+inline std::string escaped(std::string_view text) {
+  constexpr size_t kShown = 200;
+  std::string shown;
+  for (const char c : text.substr(0, kShown)) {
+    shown += c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02X}", static_cast<unsigned char>(c));
+  }
+  return text.size() > kShown ? shown + "..." : shown;
+}
+
 // The innermost of the errors that HDF5 has noted.
 inline std::string reason_noted() {
   const auto keep_first = [](unsigned number, const H5E_error2_t* error, void* reason) -> herr_t {
@@ -25,7 +35,7 @@ inline std::string reason_noted() {
   };
   std::string reason = "no reason given";
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_first, &reason);
-  return reason;
+  return escaped(reason);
 }
 
 // Every call of HDF5 that can fail goes through here.

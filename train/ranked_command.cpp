@@ -2,12 +2,42 @@
 
 #include <exception>
 
+#include "autograd/core/check.hpp"
 #include "autograd/core/cuda_backend.hpp"
 #include "train/comm/agreement.hpp"
+#include "train/comm/nccl_communicator.hpp"
 #include "train/output.hpp"
+#include "train/trainer.hpp"
 
 namespace heed::train {
 namespace {
+
+// Ranks without MPI can only train on CUDA devices. Where there are none, no rank waits for the others first: often no
+// other is to come, and the variables are left over from another program.
+void require_devices(const comm::Launch& launch, const Config& config, const std::exception_ptr& config_error) {
+  if (launch.size == 1 || launch.by_mpi) return;
+  const std::string absence = cuda::absence();
+  if (config_error) {
+    if (!absence.empty()) std::rethrow_exception(config_error);
+    return;
+  }
+  const TrainConfig& train = config.train;
+  const char* reason = train.device == DeviceChoice::cpu ? "train.device = \"cpu\""
+                       : train.precision == DType::f64   ? "train.precision = \"f64\""
+                                                         : absence.c_str();
+  if (*reason == '\0') {
+    require<CommunicationError>(!comm::nccl_version().empty(),
+                                "{} ranks on CUDA devices need NCCL, and this heed is built without it: install NCCL "
+                                "with its header and build heed again, or unset RANK and WORLD_SIZE",
+                                launch.size);
+    return;  // which rank has which device is known once all are here
+  }
+  require<CommunicationError>(choose_device(config) == Device::cuda,
+                              "{} ranks on the CPU need MPI: the environment has {} without it, and this run trains on "
+                              "the CPU ({}); unset RANK "
+                              "and WORLD_SIZE, or start with mpirun",
+                              launch.size, launch.variables, reason);
+}
 
 int run_joined(comm::Ranks& ranks, const Config& config, const std::exception_ptr& config_error,
                const std::function<void(const Config&, comm::Ranks&)>& command) {
@@ -41,6 +71,7 @@ int run_on_ranks(const std::function<Config()>& load, const std::function<void(c
   } catch (...) {
     config_error = std::current_exception();  // for all ranks to know, once they are joined
   }
+  require_devices(comm::find_launch(), config, config_error);
   const std::unique_ptr<comm::Ranks> ranks = comm::join_ranks(config.train.comm_timeout_s);
   return run_joined(*ranks, config, config_error, command);
 }

@@ -5,50 +5,53 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/core/cuda_backend.hpp"
-#include "autograd/cpu/gemm.hpp"
-#include "autograd/cpu/parallel.hpp"
+#include "train/first_loss.hpp"
 #include "train/memory_table.hpp"
+#include "train/number_text.hpp"
 #include "train/output.hpp"
+#include "train/run_header.hpp"
 
 namespace heed::train {
 namespace {
 
-std::string device_text(Device device) {
-  return device == Device::cpu ? fmt::format("{} threads", cpu::max_threads()) : cuda::status().devices.at(0).name;
-}
+using Clock = std::chrono::steady_clock;
 
-std::string short_count(double value) {
-  if (value >= 1e6) return fmt::format("{:.2f}M", value / 1e6);
-  if (value >= 1e3) return fmt::format("{:.1f}k", value / 1e3);
-  return fmt::format("{:.0f}", value);
-}
+const char* short_name(data::Split split) { return split == data::Split::test ? "test" : "val"; }
 
-std::string duration(double seconds) {
-  const auto s = static_cast<int64_t>(std::ceil(seconds));
-  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
-                   : fmt::format("{}:{:02}", s / 60, s % 60);
-}
-
-std::string bar(double done) {
-  constexpr int kWidth = 24;
-  const int full = static_cast<int>(done * kWidth);
-  return std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(kWidth - full), '.');
-}
-
-std::string floors(const std::vector<data::ContextEntropy>& entropies) {
-  std::string text;
-  for (const data::ContextEntropy& e : entropies) text += fmt::format("  {} {:.4f}", e.name, e.nats);
-  return text;
+int64_t windows_of(const Trainer& trainer, data::Split split) {
+  return trainer.source().num_eval_windows(split, trainer.config().model.seq_len);
 }
 
 }  // namespace
 
+ProgressFields evaluation_fields(const std::string& split, int64_t done, int64_t total, double seconds) {
+  ProgressFields fields;
+  fields.fraction = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
+  fields.counter = "evaluating " + split;
+  fields.details = {fmt::format("{}/{} batches", done, total)};
+  if (done > 0) {
+    fields.eta = "ETA " + duration_text(seconds / static_cast<double>(done) * static_cast<double>(total - done));
+  }
+  return fields;
+}
+
+EvaluationProgress evaluation_bar(ProgressLine& line, const std::string& split) {
+  return [&line, split, begin = Clock::now()](int64_t done, int64_t total) {
+    const std::chrono::duration<double> passed = Clock::now() - begin;
+    if (line.is_due()) line.draw(evaluation_fields(split, done, total, passed.count()));
+    if (done == total) line.erase();
+    return true;
+  };
+}
+
 Reporter::Reporter(const Trainer& trainer)
     : trainer_(trainer),
       entropies_(trainer.source().entropies(trainer.config().model.seq_len)),
+      remaining_(trainer.config(), windows_of(trainer, data::Split::validation),
+                 windows_of(trainer, data::Split::test)),
       // mpirun gives each rank a terminal, whatever its own output is.
-      terminal_(trainer.ranks().size() == 1 && isatty(STDOUT_FILENO) != 0) {}
+      progress_(
+          STDOUT_FILENO, [this](const std::string& text) { show(text); }, trainer.ranks().size() == 1) {}
 
 void Reporter::show(const std::string& text) {
   if (!failure_.empty() || !trainer_.ranks().is_root()) return;
@@ -60,93 +63,95 @@ void Reporter::show(const std::string& text) {
 }
 
 void Reporter::start(const std::string& run_dir) {
-  first_step_ = trainer_.step();
-  begin_ = std::chrono::steady_clock::now();
-  const Config& c = trainer_.config();
-  const nn::GptConfig& m = c.model;
-  const nn::ParameterStore& store = trainer_.model().parameters();
-  show(fmt::format("model         {} layers, d_model {}, {} heads ({} kv), d_ff {}, seq_len {}, {}-LN, vocabulary {}\n",
-                   m.num_layers, m.d_model, m.num_heads, m.kv_heads(), m.feed_forward_size(), m.seq_len,
-                   m.norm_position == nn::NormPosition::pre ? "Pre" : "Post", m.vocab_size));
-  const nn::ParameterGroup &decayed = store.groups()[0], &rest = store.groups()[1];
-  show(fmt::format("parameters    {}: {} in {} tensors with weight decay (embeddings too), {} in {} without\n",
-                   store.parameters(), decayed.parameters, decayed.tensors, rest.parameters, rest.tensors));
-  show(fmt::format("update        {} sequences in micro-batches of {}, {} targets; {} updates, {}, {}\n",
-                   c.train.batch_size, c.train.rows_per_micro_batch(), c.train.batch_size * m.seq_len, c.train.steps,
-                   device_text(trainer_.device()), name(c.train.precision)));
-  if (c.train.ranks > 1) {
-    show(fmt::format("ranks         {} of {} sequences each, gradients in {} buckets{}\n", c.train.ranks,
-                     c.train.rows_per_rank(), trainer_.buckets().count(),
-                     trainer_.buckets().sharded() ? ", optimizer sharded" : ""));
-  }
-  if (c.train.device == DeviceChoice::automatic && !cuda::status().architectures.empty() &&
-      trainer_.device() == Device::cpu) {
-    show(fmt::format("notice        on the CPU: {}\n", cuda::status().problem));
-  }
-  if (trainer_.device() == Device::cpu && c.train.precision == DType::bf16 && !cpu::has_bf16_products()) {
-    show("notice        this processor has no bf16 instructions: products run in f32, slower than f32 itself\n");
-  }
-  if (!entropies_.empty()) {
-    show(fmt::format("entropies     of the source, in nats, by tokens of context:{}\n", floors(entropies_)));
-  }
+  const Config& config = trainer_.config();
+  show(config_header(config, trainer_.device()));
+  show(trainer_header(trainer_));
   show(fmt::format("run folder    {}\n", run_dir));
-  show(memory_table(estimate_memory(c, trainer_.model())));
+  show(memory_table(estimate_memory(config, trainer_.model())));
 }
 
-void Reporter::check_first_loss(double loss) const {
-  const double expected = std::log(static_cast<double>(trainer_.config().model.vocab_size));
-  if (std::abs(loss - expected) <= 0.1 * expected + 0.1 || !trainer_.ranks().is_root()) return;
-  write_notice(
-      fmt::format("heed: warning: the first loss is {:.4f}, a fresh model should be near ln {} = {:.4f}; usual causes: "
-                  "model.init_std is too large, or the data has few distinct tokens for its vocabulary\n",
-                  loss, trainer_.config().model.vocab_size, expected));
+void Reporter::check_first_loss(double loss) {
+  const nn::GptConfig& model = trainer_.config().model;
+  const LossRange range = first_loss_range(model);
+  if ((range.lowest <= loss && loss <= range.highest) || !trainer_.ranks().is_root()) return;
+  progress_.erase();
+  write_notice(fmt::format(
+      "heed: warning: the first loss is {}; a fresh model of this shape should be between {:.2f} and {:.2f} "
+      "(ln {} = {:.4f} is a uniform guess): model.init_std = {} may be too large, {} is the default\n",
+      loss_text(loss), range.lowest, range.highest, model.vocab_size, std::log(static_cast<double>(model.vocab_size)),
+      model.init_std, nn::GptConfig{}.init_std));
 }
 
 void Reporter::line(const std::string& text) {
-  if (line_open_) show("\r\033[K");
-  line_open_ = false;
+  progress_.erase();
   show(text + "\n");
 }
 
-std::string Reporter::eta() const {
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
-  const int64_t done = trainer_.step() - first_step_, left = trainer_.config().train.steps - trainer_.step();
-  return duration(passed.count() / static_cast<double>(std::max<int64_t>(done, 1)) * static_cast<double>(left));
+std::string Reporter::eta() const { return "ETA " + duration_text(remaining_.seconds(trainer_.step())); }
+
+void Reporter::draw(const Update& u, double tokens_per_s) {
+  progress_.draw(
+      {.fraction = static_cast<double>(u.step) / static_cast<double>(remaining_.last_step()),
+       .counter = fmt::format("{}/{}", u.step, trainer_.config().train.steps),
+       .details = {"loss " + loss_text(u.loss), last_val_, last_excess_, count_text(tokens_per_s) + " tokens/s"},
+       .eta = eta()});
 }
 
-void Reporter::update(const Update& u, double tokens_per_s) {
-  const TrainConfig& t = trainer_.config().train;
-  const bool last = u.step == t.steps;
-  if (terminal_) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!last && now - drawn_ < std::chrono::milliseconds(100)) return;
-    drawn_ = now;
-    show(fmt::format("\r\033[K[{}] {}/{}  loss {:.4f}{}  {} tokens/s  ETA {}",
-                     bar(static_cast<double>(u.step) / static_cast<double>(t.steps)), u.step, t.steps, u.loss,
-                     last_evaluation_, short_count(tokens_per_s), eta()));
-    line_open_ = true;
-    if (last) line("");
-  } else if (u.step % t.log_interval == 0 || u.step == 1 || last) {
-    show(fmt::format("step {:>6}/{}  loss {:.4f}  lr {:.3g}  norm {:.3g}  {} tokens/s  ETA {}\n", u.step, t.steps,
-                     u.loss, u.learning_rate, u.grad_norm, short_count(tokens_per_s), eta()));
+void Reporter::log(const Update& u, double tokens_per_s) {
+  std::vector<std::string> fields{fmt::format("step {:>6}/{}", u.step, trainer_.config().train.steps),
+                                  "loss " + loss_text(u.loss), "lr " + number_text(u.learning_rate),
+                                  "grad norm " + number_text(u.grad_norm), count_text(tokens_per_s) + " tokens/s"};
+  if (progress_.enabled()) {  // the progress line has the ETA
+    line(join_fields(fields, progress_.columns()));
+  } else {
+    fields.push_back(eta());
+    line(join_fields(fields));
   }
 }
 
-void Reporter::evaluation(int64_t step, const Evaluation& e) {
-  const std::string excess = e.excess ? fmt::format("  excess {:.4f}", *e.excess) : "";
-  last_evaluation_ = fmt::format("  val {:.4f}{}", e.loss, excess);
-  line(fmt::format("step {:>6}  validation loss {:.4f}{}  ({} targets{})", step, e.loss, excess, e.targets,
-                   e.whole_split ? ", the whole split" : ""));
+void Reporter::update(const Update& u, double tokens_per_s, double seconds) {
+  remaining_.add_step(seconds);
+  const bool is_last = u.step == remaining_.last_step();
+  if (u.step % trainer_.config().train.log_interval == 0 || u.step == 1 || is_last) log(u, tokens_per_s);
+  if (progress_.is_due() && !is_last) draw(u, tokens_per_s);
+}
+
+EvaluationProgress Reporter::evaluating(data::Split split, int64_t max_batches, std::function<bool()> must_stop) {
+  const int64_t all = windows_of(trainer_, split), batch = trainer_.config().train.batch_size;
+  const int64_t windows = max_batches == 0 ? all : std::min(all, max_batches * batch);
+  return [this, split, windows, must_stop, begin = Clock::now()](int64_t done, int64_t total) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (progress_.is_due()) progress_.draw(evaluation_fields(short_name(split), done, total, seconds));
+    if (done == total) remaining_.add_evaluation(windows, seconds);
+    return !must_stop();
+  };
+}
+
+void Reporter::evaluation(int64_t step, const Evaluation& e, bool is_final) {
+  last_val_ = "val " + loss_text(e.loss);
+  last_excess_ = e.excess ? "excess " + loss_text(*e.excess) : "";
+  line(fmt::format("step {:>6}  {}val loss {}{}  ({}, {})", step, is_final ? "final " : "", loss_text(e.loss),
+                   e.excess ? "  " + last_excess_ : "", e.whole_split ? "full split" : "subset",
+                   plural(e.targets, "token")));
   note_passed_entropies(step, e.loss);
 }
 
-void Reporter::end(const Summary& s, const std::string& run_dir) {
-  const auto number = [](std::optional<double> v) { return v ? fmt::format("{:.4f}", *v) : std::string("-"); };
-  line(fmt::format("done          {} updates in {:.1f} s, {:.0f} tokens/s; validation loss {}, test loss {}", s.steps,
-                   s.seconds, s.tokens_per_s, number(s.val_loss), number(s.test_loss)));
-  if (s.excess) {
-    line(fmt::format("excess        {} nats above what the source itself loses on the same targets (its entropy is {})",
-                     number(s.excess), number(s.entropy)));
+void Reporter::end(const Summary& s, double training_seconds, const std::string& run_dir) {
+  std::string losses;
+  if (s.val_loss) losses += "; final val loss " + loss_text(*s.val_loss);
+  if (s.test_loss) losses += "; test loss " + loss_text(*s.test_loss);
+  line(fmt::format("done          {}; training {:.1f} s, total {:.1f} s; {:.0f} tokens/s while training{}",
+                   plural(s.steps, "step"), training_seconds, s.seconds, s.tokens_per_s, losses));
+  if (s.excess && s.entropy) {
+    line(fmt::format("excess        {} nats over the source's own cross-entropy on the same tokens (entropy rate {})",
+                     loss_text(*s.excess), loss_text(*s.entropy)));
+  }
+  // The last entropy is that of a perfect model; a source without context has no other.
+  if (s.val_loss && entropies_.size() > 1 && passed_ == 0) {
+    line(
+        fmt::format("notice        the val loss was never below the unigram entropy {}: the model uses no context yet; "
+                    "try more steps, optim.warmup_steps or a lower optim.learning_rate",
+                    loss_text(entropies_[0].nats)));
   }
   line(fmt::format("files         {0}/metrics.csv, {0}/summary.json, {0}/checkpoints/last.h5", run_dir));
 }
@@ -155,8 +160,9 @@ void Reporter::note_passed_entropies(int64_t step, double loss) {
   // The last entropy is the floor itself: it is approached, not passed.
   while (passed_ + 1 < entropies_.size() && loss < entropies_[passed_].nats) {
     const data::ContextEntropy& e = entropies_[passed_++];
-    line(fmt::format("step {:>6}  below the {} entropy {:.4f}: the model uses more than {} token{} of context", step,
-                     e.name, e.nats, e.context_tokens, e.context_tokens == 1 ? "" : "s"));
+    const std::string what =
+        e.context_tokens == 0 ? "context" : fmt::format("more than {} of context", plural(e.context_tokens, "token"));
+    line(fmt::format("step {:>6}  below the {} entropy {}: the model uses {}", step, e.name, loss_text(e.nats), what));
   }
 }
 

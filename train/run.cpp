@@ -95,7 +95,7 @@ class Run {
     return StopSignal::received() != 0 || !reporter_.failure().empty() || !metrics_failure_.empty();
   }
   // Several ranks agree on it in each step.
-  bool must_stop() const { return ranks_.size() == 1 ? wishes_to_stop() : agreed_stop_; }
+  bool must_stop() const { return agreed_stop_ || (ranks_.size() == 1 && wishes_to_stop()); }
 
   // Gives the steps that are done.
   int64_t load() {
@@ -141,7 +141,7 @@ class Run {
       measured_ = true;
     }
     state_.train_loss = update.loss;
-    reporter_.update(update, rate());
+    reporter_.update(update, rate(), seconds);
     const bool last = update.step == config_.train.steps;
     const bool is_due = has_validation_ && (last || update.step % config_.train.eval_interval == 0);
     // Always the same windows, so that the best is the best of equals; end() takes what train.final_eval says.
@@ -179,15 +179,17 @@ class Run {
   }
 
   // Nothing where a signal stopped it, on all ranks.
-  std::optional<Evaluation> evaluate(int64_t batches, data::Split split = data::Split::validation) {
-    const std::optional<Evaluation> evaluation =
-        trainer_.evaluate(split, batches, [](int64_t, int64_t) { return StopSignal::received() == 0; });
+  std::optional<Evaluation> evaluate(int64_t batches, data::Split split = data::Split::validation,
+                                     bool is_final = false) {
+    const auto progress = reporter_.evaluating(split, batches, [this] { return wishes_to_stop(); });
+    const std::optional<Evaluation> evaluation = trainer_.evaluate(split, batches, progress);
+    if (!evaluation) agreed_stop_ = true;
     if (!evaluation) return {};
     if (!std::isfinite(evaluation->loss)) trainer_.report_diverged_evaluation(split, batches, evaluation->loss);
     if (split != data::Split::validation) return evaluation;
     validation_ = evaluation;
     validation_step_ = trainer_.step();
-    reporter_.evaluation(trainer_.step(), *evaluation);
+    reporter_.evaluation(trainer_.step(), *evaluation, is_final);
     return evaluation;
   }
 
@@ -279,7 +281,7 @@ class Run {
       reporter_.line(
           fmt::format("stopped       by {} at step {}, checkpoint saved; continue with --resume", s.reason, s.steps));
     } else if (failure.empty() && folder_) {
-      reporter_.end(s, folder_->path().string());
+      reporter_.end(s, state_.seconds, folder_->path().string());
     }
     require<Error>(reporter_.failure().empty(), "{}; the run is saved at step {}", reporter_.failure(), s.steps);
     require<CheckpointError>(failure.empty(), "{}; the run is saved at step {}, continue it with --resume", failure,
@@ -308,12 +310,12 @@ class Run {
     const int64_t batches = config_.train.final_eval == FinalEval::full ? 0 : config_.train.eval_batches;
     const int64_t windows = trainer_.eval_windows(data::Split::validation, batches);
     const bool is_known = validation_ && validation_step_ == trainer_.step() && validation_->windows == windows;
-    if (has_validation_ && !is_known && !evaluate(batches)) return {};
+    if (has_validation_ && !is_known && !evaluate(batches, data::Split::validation, true)) return {};
     if (has_validation_) {
       write_metrics([&](MetricsFile& m) { m.set_last(MetricsFile::Column::final_val_loss, validation_->loss); });
     }
     if (!trainer_.has_windows(data::Split::test)) return {};
-    const std::optional<Evaluation> test = evaluate(batches, data::Split::test);
+    const std::optional<Evaluation> test = evaluate(batches, data::Split::test, true);
     return test ? std::optional(test->loss) : std::nullopt;
   }
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "autograd/core/cuda_backend.hpp"
+#include "train/checkpoint_file.hpp"
 #include "train/checkpoint_folder.hpp"
 #include "train/checkpoint_match.hpp"
 #include "train/config_schema.hpp"
@@ -139,39 +140,9 @@ std::string serialized_tokenizer(const data::Source& source) {
   return source.tokenizer() == nullptr ? std::string() : source.tokenizer()->serialize();
 }
 
-}  // namespace
-
-int64_t snapshot_file_bytes(const Trainer& trainer) {
-  // The HDF5 file needs some room for the name and place of each dataset.
-  constexpr int64_t kBytesPerTensor = 1024, kOther = 65536;
-  const int64_t moments = static_cast<int64_t>(moments_of(trainer.optimizer()).size());
-  int64_t bytes = kOther + static_cast<int64_t>(serialized_tokenizer(trainer.source()).size());
-  for (const Entry& entry : trainer.model().parameters().entries()) {
-    bytes += (1 + moments) *
-             (entry.shape.numel() * size_bytes(compute_dtype(trainer.model().parameters().dtype())) + kBytesPerTensor);
-  }
-  return bytes;
-}
-
-CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
+// All that a checkpoint holds besides tensors.
+CheckpointContent values_of(const Trainer& trainer, const RunState& state) {
   CheckpointContent content;
-  const nn::ParameterStore& store = trainer.model().parameters();
-  const comm::GradBuckets& buckets = trainer.buckets();
-  const auto moments = moments_of(trainer.optimizer());
-  for (int group = 0; group < static_cast<int>(store.groups().size()); ++group) {
-    const bool is_root = trainer.ranks().is_root();
-    const auto keep = [&](const Tensor& whole, auto name) {
-      if (!is_root) return;
-      for_each_entry(store, group, [&](const Entry& entry) {
-        content.tensors.emplace(name(entry), whole.slice(entry.offset, entry.shape).to(Device::cpu));
-      });
-    };
-    keep(buckets.whole_weights(group, is_root), parameter_name);
-    for (const auto& moment : moments) {
-      keep(buckets.whole(group, of_group(buckets, group, moment.second), is_root),
-           [&](const Entry& entry) { return moment_name(moment.first, entry); });
-    }
-  }
   content.integers[kStepName] = trainer.step();
   content.integers["optimizer_steps"] = trainer.optimizer().steps();
   content.integers["tokens"] = state.tokens;
@@ -190,27 +161,61 @@ CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
   return content;
 }
 
+// The tensors of a checkpoint: the weights, and what the optimizer remembers of each.
+std::vector<TensorSpec> tensors_of(const Trainer& trainer) {
+  const nn::ParameterStore& store = trainer.model().parameters();
+  const DType exact = compute_dtype(store.dtype());
+  const auto moments = moments_of(trainer.optimizer());
+  std::vector<TensorSpec> tensors;
+  for (const Entry& entry : store.entries()) {
+    tensors.push_back({parameter_name(entry), entry.shape, exact});
+    for (const auto& moment : moments) tensors.push_back({moment_name(moment.first, entry), entry.shape, exact});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+int64_t snapshot_file_bytes(const Trainer& trainer) {
+  // With everything that a later state may hold.
+  return checkpoint_file_bytes(values_of(trainer, {.train_loss = 0.0, .best_val_loss = 0.0}), tensors_of(trainer));
+}
+
+CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
+  CheckpointContent content = values_of(trainer, state);
+  const nn::ParameterStore& store = trainer.model().parameters();
+  const comm::GradBuckets& buckets = trainer.buckets();
+  const auto moments = moments_of(trainer.optimizer());
+  for (int group = 0; group < static_cast<int>(store.groups().size()); ++group) {
+    const bool is_root = trainer.ranks().is_root();
+    const auto keep = [&](const Tensor& whole, auto name) {
+      if (!is_root) return;
+      for_each_entry(store, group, [&](const Entry& entry) {
+        content.tensors.emplace(name(entry), whole.slice(entry.offset, entry.shape).to(Device::cpu));
+      });
+    };
+    keep(buckets.whole_weights(group, is_root), parameter_name);
+    for (const auto& moment : moments) {
+      keep(buckets.whole(group, of_group(buckets, group, moment.second), is_root),
+           [&](const Entry& entry) { return moment_name(moment.first, entry); });
+    }
+  }
+  return content;
+}
+
 Restored restore(Trainer& trainer, const CheckpointContent& content) {
   const Config saved = saved_config(content);
   require_same_run(saved, trainer.config(), content.file);
-  const std::string tokenizer = serialized_tokenizer(trainer.source());
-  require<DataError>(tokenizer.empty() || tokenizer == content.text("tokenizer"),
-                     "resume: {}: the tokenizer made from the data is not the checkpoint's, so the data has changed; "
-                     "put the old data back or start a new run",
-                     content.file);
-  require<DataError>(
-      trainer.source().fingerprint() == content.text("data"),
-      "resume: {}: the data is not that of the run: {} then, {} now; put the old data back or start a new run",
-      content.file, content.text("data"), trainer.source().fingerprint());
+  const std::string difference = data_difference(content, trainer.source());
+  require<DataError>(difference.empty(),
+                     "resume: {}: the data is not that of the run: {}; put the old data back or start a new run",
+                     content.file, difference);
   const nn::ParameterStore& store = trainer.model().parameters();
   const comm::GradBuckets& buckets = trainer.buckets();
   const auto moments = moments_of(trainer.optimizer());
   // All is looked up before anything is changed.
-  for (const Entry& entry : store.entries()) {
-    const DType exact = compute_dtype(store.dtype());
-    content.tensor(parameter_name(entry), exact, entry.shape);
-    for (const auto& moment : moments) content.tensor(moment_name(moment.first, entry), exact, entry.shape);
-  }
+  for (const TensorSpec& one : tensors_of(trainer)) content.tensor(one.name, one.dtype, one.shape);
+  require_no_foreign_tensors(content, store);
   for (int group = 0; group < static_cast<int>(store.groups().size()); ++group) {
     trainer.buckets().set_weights(group, flat_of(store, group, content, parameter_name));
     for (const auto& moment : moments) {

@@ -16,6 +16,8 @@
 #include "optim/grad_clip.hpp"
 #include "optim/sgd.hpp"
 #include "train/comm/agreement.hpp"
+#include "train/number_text.hpp"
+#include "train/text_progress.hpp"
 
 namespace heed::train {
 namespace {
@@ -59,7 +61,8 @@ class AnomalyGuard {
 
 }  // namespace
 
-std::unique_ptr<data::Source> make_source(const Config& config, std::shared_ptr<const data::Tokenizer> tokenizer) {
+std::unique_ptr<data::Source> make_source(const Config& config, std::shared_ptr<const data::Tokenizer> tokenizer,
+                                          const data::Progress& progress) {
   const DataConfig& c = config.data;
   // 0 lines stand for "by the fraction".
   const auto lines = [](int64_t count) { return count == 0 ? std::nullopt : std::optional(count); };
@@ -81,7 +84,8 @@ std::unique_ptr<data::Source> make_source(const Config& config, std::shared_ptr<
                                                .test_lines = lines(c.test_lines)},
                                      .seed = c.seed,
                                      .seq_len = config.model.seq_len,
-                                     .known_tokenizer = std::move(tokenizer)});
+                                     .known_tokenizer = std::move(tokenizer)},
+                                    progress);
     case DataSource::tokens:
       return data::make_token_source({.path = c.path, .seed = c.seed, .seq_len = config.model.seq_len});
   }
@@ -135,7 +139,7 @@ Trainer::Trainer(const Config& config, std::unique_ptr<comm::Ranks> single)
 
 void Trainer::build() {
   share_batch(config_, ranks_.size());
-  source_ = make_source(config_);
+  source_ = make_source(config_, nullptr, ranks_.is_root() ? text_progress() : data::Progress());
   config_.model.vocab_size = source_->vocab_size();
   loader_ = std::make_unique<data::BatchLoader>(*source_, config_.model.seq_len, config_.train.batch_size);
   model_ = std::make_unique<nn::Gpt>(config_.model, config_.train.precision, choose_device(config_),
@@ -318,13 +322,13 @@ Update Trainer::update_on_cuda(bool stop) {
 void Trainer::report_divergence(double loss, double grad_norm) {
   // The step is a pure function of its number, so running it again meets the same NaN, on the rank that has its row.
   trace_divergence(
-      fmt::format("diverged at step {} (loss {:.6g}, gradient norm {:.6g})", step_ + 1, loss, std::abs(grad_norm)),
+      fmt::format("diverged at step {} (loss {}, grad norm {})", step_ + 1, loss_text(loss), number_text(grad_norm)),
       [&] { accumulate_gradients(draw_batches(step_), [](const std::function<void()>& run) { run(); }); });
 }
 
 void Trainer::report_diverged_evaluation(data::Split split, int64_t max_batches, double loss) {
-  trace_divergence(fmt::format("diverged after step {} ({} loss {:.6g})", step_,
-                               split == data::Split::test ? "test" : "validation", std::abs(loss)),
+  trace_divergence(fmt::format("diverged after step {} ({} loss {})", step_,
+                               split == data::Split::test ? "test" : "validation", loss_text(loss)),
                    [&] { evaluate_once(split, max_batches, {}); });
 }
 

@@ -108,9 +108,11 @@ class Trainer {
   double targets_ = 0;  // of the current update, over all ranks
 };
 
-// tokenizer: of a text that is read again, in place of one made from the text (data/text_source.hpp).
+// tokenizer: of a text that is read again, in place of one made from the text (data/text_source.hpp). progress: of
+// reading a text, and of learning its vocabulary.
 std::unique_ptr<data::Source> make_source(const Config& config,
-                                          std::shared_ptr<const data::Tokenizer> tokenizer = nullptr);
+                                          std::shared_ptr<const data::Tokenizer> tokenizer = nullptr,
+                                          const data::Progress& progress = {});
 // The device that a config's train.device stands for on this machine. Throws DeviceError where it is cuda and there is
 // none that can be used, ConfigError for f64 on cuda.
 Device choose_device(const Config& config);

@@ -9,6 +9,7 @@
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/cuda_backend.hpp"
+#include "autograd/core/host_limits.hpp"
 #include "autograd/core/memory_pool.hpp"
 #include "autograd/core/shape.hpp"
 
@@ -42,7 +43,10 @@ class SystemMemory final : public MemorySource {
   }
   void free(void* memory) noexcept override { std::free(memory); }
   int64_t alignment() const override { return 64; }
-  std::string free_text() const override { return {}; }
+  std::string free_text() const override {
+    const std::optional<MemoryLimit> limit = memory_limit();
+    return limit ? ", " + describe(*limit) : "";
+  }
 
  private:
   static constexpr int64_t kHugePage = 2 << 20;
@@ -102,10 +106,9 @@ MemoryReservation::~MemoryReservation() {
 
 Buffer::Buffer(int64_t bytes, Device device, MemoryCategory category)
     : bytes_(bytes), device_(device), category_(category) {
-  require<MemoryError>(bytes >= 0 && bytes <= kAddressSpaceBytes,
-                       "{} bytes asked for ({}), there are at most {}; lower train.micro_batch_size, model.seq_len or "
-                       "model.d_model",
-                       bytes, name(category), kAddressSpaceBytes);
+  if (bytes < 0 || bytes > kAddressSpaceBytes) {
+    throw_memory_error(bytes, category, memory_report(device).total.current_bytes, ", more than any machine has");
+  }
   if (bytes == 0) return;
   data_ = memory_pool(device).allocate(bytes, category);
   if (poison) fill_memory(data_, device, 0xFF, bytes);

@@ -25,6 +25,10 @@ struct Status {
 // Looks for devices when it is called for the first time. Throws nothing.
 const Status& status();
 
+// Why no process on this machine can use Device::cuda: heed is built without CUDA, or there is no device. Empty where
+// there is a device. Unlike all else of this file it may be called before use_device().
+std::string absence();
+
 // To be called before all else of this file by one of several processes on a node: it uses the device of this number,
 // or the only one that it sees. Where the node has fewer devices, status() says so. Throws GraphError where it is too
 // late.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "autograd/core/check.hpp"
+#include "autograd/core/host_limits.hpp"
 #include "autograd/core/shape.hpp"
 
 namespace heed {
@@ -14,7 +15,30 @@ constexpr int64_t kSmallest = 1024;  // below this, multiples of the alignment a
 constexpr int64_t kSmall = 2 << 20;  // blocks up to this size are cut out of pieces
 constexpr int64_t kPiece = 8 * kSmall;
 
+struct Advice {
+  std::mutex mutex;
+  std::array<std::string, kMemoryCategories> texts;
+};
+
+// Never destroyed, as the pools.
+Advice& advice() {
+  static Advice* const advice = new Advice;
+  return *advice;
+}
+
 }  // namespace
+
+void set_memory_advice(MemoryCategory category, const std::string& text) {
+  const std::lock_guard lock(advice().mutex);
+  advice().texts[static_cast<size_t>(category)] = text;
+}
+
+void throw_memory_error(int64_t bytes, MemoryCategory category, int64_t in_use, const std::string& free_text) {
+  const std::lock_guard lock(advice().mutex);
+  const std::string& text = advice().texts[static_cast<size_t>(category)];
+  throw MemoryError(fmt::format("out of memory: {} needed for {}, {} in use{}{}{}", human_bytes(bytes), name(category),
+                                human_bytes(in_use), free_text, text.empty() ? "" : "; ", text));
+}
 
 // Eight classes per power of two: at most an eighth is wasted, and sizes that differ a little share blocks.
 int64_t MemoryPool::size_class(int64_t bytes) const {
@@ -115,10 +139,7 @@ void* MemoryPool::ask_source(int64_t block_bytes, int64_t bytes, MemoryCategory 
     release_cached_locked();
     block = ask();
   }
-  require<MemoryError>(block != nullptr,
-                       "out of memory: {} bytes asked for ({}), {} in use{}; lower train.micro_batch_size, "
-                       "model.seq_len or model.d_model, or set train.recompute = true",
-                       bytes, name(category), report_.total.current_bytes, source_.free_text());
+  if (block == nullptr) throw_memory_error(bytes, category, report_.total.current_bytes, source_.free_text());
   ++report_.system_allocations;
   return block;
 }

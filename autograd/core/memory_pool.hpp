@@ -21,7 +21,7 @@ class MemorySource {
   virtual void* allocate(int64_t bytes) = 0;  // nullptr where there is no more
   virtual void free(void* memory) noexcept = 0;
   virtual int64_t alignment() const = 0;      // of blocks that are cut out of larger pieces; a power of two
-  virtual std::string free_text() const = 0;  // ", 3 MB are free" for the error text, or nothing
+  virtual std::string free_text() const = 0;  // ", 3.0 MiB free of 1.0 GiB (this machine)", or nothing
 };
 
 class MemoryPool {
@@ -67,6 +67,13 @@ class MemoryPool {
   int64_t small_in_use_ = 0;
   MemoryReport report_;
 };
+
+// What a MemoryError of a pool ends with: the config keys that lower a category, in words. None at the start, and
+// whoever knows which keys there are sets it: training has some that generation has not. Thread-safe.
+void set_memory_advice(MemoryCategory category, const std::string& advice);
+// Throws that error for `bytes` that cannot be had; in_use and free_text as in MemoryPool and MemorySource.
+[[noreturn]] void throw_memory_error(int64_t bytes, MemoryCategory category, int64_t in_use,
+                                     const std::string& free_text);
 
 // The pool of a device. Never destroyed: tensors with static lifetime may outlive it otherwise.
 MemoryPool& memory_pool(Device device);

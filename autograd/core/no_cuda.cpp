@@ -16,6 +16,7 @@ const Status& status() {
   return status;
 }
 
+std::string absence() { return kProblem; }
 void use_device(int) {}
 int device_index() { return 0; }
 std::string device_id() { return {}; }

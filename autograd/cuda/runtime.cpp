@@ -5,6 +5,7 @@
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/cuda_backend.hpp"
+#include "autograd/core/host_limits.hpp"
 #include "autograd/cuda/error.hpp"
 #include "autograd/cuda/fault.hpp"
 #include "autograd/cuda/probe.hpp"
@@ -23,17 +24,20 @@ bool looked = false;
 // A process that sees one device has been given it.
 int index_among(size_t devices) { return devices == 1 ? 0 : own_number; }
 
+// Why there are none; empty where there are.
+std::string count_devices(int& count) {
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count > 0) return {};
+  cudaGetLastError();
+  return fmt::format("no CUDA device found ({})", error == cudaSuccess ? "there are none" : cudaGetErrorString(error));
+}
+
 Status find_devices() {
   looked = true;
   Status found{.architectures = HEED_CUDA_ARCHITECTURES, .devices = {}, .problem = {}};
   int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess || count == 0) {
-    cudaGetLastError();
-    found.problem =
-        fmt::format("no CUDA device found ({})", error == cudaSuccess ? "there are none" : cudaGetErrorString(error));
-    return found;
-  }
+  found.problem = count_devices(count);
+  if (!found.problem.empty()) return found;
   for (int device = 0; device < count; ++device) {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) continue;
@@ -105,7 +109,8 @@ class DeviceMemory final : public MemorySource {
   std::string free_text() const override {
     size_t free = 0, total = 0;
     if (cudaMemGetInfo(&free, &total) != cudaSuccess) return {};
-    return fmt::format(", {} of the device's {} free", free, total);
+    return fmt::format(", {} free of {} (the device)", human_bytes(static_cast<int64_t>(free)),
+                       human_bytes(static_cast<int64_t>(total)));
   }
 };
 
@@ -118,6 +123,11 @@ void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
 const Status& status() {
   static const Status found = find_devices();
   return found;
+}
+
+std::string absence() {
+  int count = 0;
+  return count_devices(count);
 }
 
 void use_device(int local_rank) {

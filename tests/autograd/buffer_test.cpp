@@ -12,6 +12,8 @@
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/context.hpp"
+#include "autograd/core/host_limits.hpp"
+#include "autograd/core/memory_pool.hpp"
 
 namespace heed::test {
 namespace {
@@ -186,8 +188,7 @@ TEST_F(Memory, AbsurdSizesAreRefusedInWords) {
       ADD_FAILURE() << bytes << " bytes were given";
     } catch (const MemoryError& error) {
       const std::string text = error.what();
-      for (const std::string& part :
-           {std::to_string(bytes), std::string("activations"), std::string("model.seq_len")}) {
+      for (const std::string& part : {human_bytes(bytes), std::string("activations"), std::string("any machine")}) {
         EXPECT_NE(text.find(part), std::string::npos) << text;
       }
       EXPECT_EQ(text.find('\n'), std::string::npos) << text;
@@ -203,11 +204,25 @@ TEST_F(Memory, ARefusalOfTheSystemIsAnErrorInWords) {
     GTEST_SKIP() << "this system gives 64 TiB";
   } catch (const MemoryError& error) {
     const std::string text = error.what();
-    for (const char* part :
-         {"out of memory", "70368744177664 bytes", "gradients", "in use", "train.micro_batch_size"}) {
+    for (const char* part : {"out of memory: 64.0 TiB needed for gradients", "in use", " free of ", "("}) {
       EXPECT_NE(text.find(part), std::string::npos) << text;
     }
+    EXPECT_EQ(text.find("train."), std::string::npos) << "nobody has said which keys there are: " << text;
   }
+}
+
+TEST_F(Memory, ARefusalEndsWithTheAdviceForItsCategory) {
+  set_memory_advice(MemoryCategory::gradients, "lower model.d_model");
+  for (const auto& [category, advised] :
+       {std::pair{MemoryCategory::gradients, true}, {MemoryCategory::optimizer, false}}) {
+    try {
+      Buffer buffer(-1, Device::cpu, category);
+      ADD_FAILURE() << "given";
+    } catch (const MemoryError& error) {
+      EXPECT_EQ(std::string(error.what()).ends_with("; lower model.d_model"), advised) << error.what();
+    }
+  }
+  set_memory_advice(MemoryCategory::gradients, "");
 }
 
 TEST_F(Memory, ScratchIsWorkspace) {

@@ -110,7 +110,7 @@ class Commands(CommandLine):
         self.assertFalse((self.folder / "runs").exists())
         result = self.run_heed("train", self.config, "train.device=auto", **hidden)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertEqual("notice        on the CPU: no CUDA device" in result.stdout, "CUDA          code for" in info)
+        self.assertEqual("notice        running on the CPU, no usable CUDA device" in result.stdout, "CUDA          code for" in info)
         self.assert_error(self.run_heed("train", self.config, "train.device=gpu"), 2, "device", "gpu", "cuda")
 
     def test_unknown_operation(self):

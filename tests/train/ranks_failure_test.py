@@ -15,7 +15,7 @@ import sys
 import time
 import unittest
 
-from mpi_run import Ranks, free_port, rows_of, skip_without_mpi
+from mpi_run import Ranks, rows_of, skip_without_mpi
 
 TRIALS = 1
 LIMIT_S = 15  # from what happens to the end of mpirun
@@ -149,16 +149,6 @@ class Failures(RandomMoments):
             self.assertFalse(self.run_dir.exists())
 
         self.repeat("never comes", once)
-
-    def test_a_rank_without_mpi_never_comes(self):
-        """Here no launcher removes what is left: heed does."""
-        for absent in (0, 1):
-            world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "RANK": str(1 - absent)}
-            job = self.start(self.train("comm_timeout_s=0.5"), **world)
-            self.assertEqual(job.wait(LIMIT_S), 7, job.words)
-            self.assertEqual(
-                job.stderr, f"heed: rank {1 - absent}: waited 0.5 s (train.comm_timeout_s) for all ranks to start; missing: "
-                f"rank {absent} (not started on this node)\n")
 
     def test_no_checkpoint_is_made_after_a_death(self):
         last = self.folder / "kept" / "checkpoints" / "last.h5"

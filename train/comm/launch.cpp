@@ -9,10 +9,9 @@
 namespace heed::comm {
 namespace {
 
+// Of a variable that is set.
 int number(const Environment& variable, const char* name, int most) {
   const char* text = variable(name);
-  require<CommunicationError>(text != nullptr, "the environment has no {}, which the launcher of several ranks sets",
-                              name);
   int value = -1;
   const char* const end = text + std::strlen(text);
   const auto [last, error] = std::from_chars(text, end, value);
@@ -34,17 +33,18 @@ constexpr Names kNames[] = {
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
 };
 
-std::string describe(const Launch& launch, const Names& names) {
-  return fmt::format("{}={}, {}={}", names.rank, launch.rank, names.size, launch.size);
-}
-
 Launch read(const Environment& variable, const Names& names) {
   Launch launch;
   launch.launcher = names.launcher;
   launch.size = number(variable, names.size, kMostRanks);
+  require<CommunicationError>(variable(names.rank) != nullptr,
+                              "the environment has {}={} but no {}, which a launcher of several ranks sets with it: "
+                              "unset {} if it is left over, or start heed with mpirun, srun or torchrun",
+                              names.size, launch.size, names.rank, names.size);
   launch.rank = number(variable, names.rank, kMostRanks);
+  launch.variables = fmt::format("{}={}, {}={}", names.rank, launch.rank, names.size, launch.size);
   require<CommunicationError>(launch.rank < launch.size, "the environment has {}: a rank must be below the size",
-                              describe(launch, names));
+                              launch.variables);
   launch.by_mpi = launch.launcher != "torchrun";
   return launch;
 }
@@ -60,11 +60,14 @@ std::string job_of(const Environment& variable) {
 }
 
 void find_master(const Environment& variable, Launch& launch) {
-  const char* address = variable("MASTER_ADDR");
-  require<CommunicationError>(address != nullptr,
-                              "the environment has RANK and WORLD_SIZE but no MASTER_ADDR: start heed with torchrun or "
-                              "mpirun, or set MASTER_ADDR and MASTER_PORT to a host and a free port of rank 0");
-  launch.address = address;
+  for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
+    require<CommunicationError>(variable(name) != nullptr,
+                                "the environment has RANK and WORLD_SIZE but no {}: start heed with torchrun or "
+                                "mpirun, set MASTER_ADDR and MASTER_PORT to a host and a free port of rank 0, or unset "
+                                "RANK and WORLD_SIZE to train with one process",
+                                name);
+  }
+  launch.address = variable("MASTER_ADDR");
   if (const char* run = variable("TORCHELASTIC_RUN_ID"); run != nullptr) launch.run = run;
   launch.port = number(variable, "MASTER_PORT", 65534);
   // The port itself belongs to torchrun's own store then.
@@ -74,24 +77,27 @@ void find_master(const Environment& variable, Launch& launch) {
 
 }  // namespace
 
-Launch find_launch(const Environment& variable) {
+Launch find_launch(const Environment& environment) {
+  // "RANK= WORLD_SIZE= heed …" is a common way to clear variables.
+  const Environment variable = [&](const char* name) -> const char* {
+    const char* text = environment(name);
+    return text == nullptr || *text == '\0' ? nullptr : text;
+  };
   Launch found;
-  const Names* by = nullptr;
   for (const Names& names : kNames) {
     if (variable(names.size) == nullptr) continue;
     // RANK without WORLD_SIZE, or the other way round, is somebody else's.
     if (std::strcmp(names.launcher, "torchrun") == 0 && variable(names.rank) == nullptr) continue;
     const Launch launch = read(variable, names);
-    if (by == nullptr) {
+    if (found.launcher.empty()) {
       found = launch;
-      by = &names;
       continue;
     }
     if (std::strcmp(names.launcher, "srun") == 0) continue;
     require<CommunicationError>(launch.size == found.size && launch.rank == found.rank,
                                 "the environment disagrees with itself on the ranks: {}, but {}; unset those of the "
                                 "launcher that did not start this process",
-                                describe(found, *by), describe(launch, names));
+                                found.variables, launch.variables);
   }
   if (found.size == 1) return {};
   if (!found.by_mpi) find_master(variable, found);

@@ -12,7 +12,8 @@
 namespace heed::comm {
 
 struct Launch {
-  std::string launcher;  // "mpirun", "srun", "torchrun"; empty: none, or a world of one
+  std::string launcher;   // "mpirun", "srun", "torchrun"; empty: none, or a world of one
+  std::string variables;  // that say so, with their values: "RANK=1, WORLD_SIZE=2"
   int rank = 0, size = 1;
   bool by_mpi = false;  // ranks find each other by MPI, else by TCP
   std::string address;  // by TCP: where rank 0 listens
@@ -22,7 +23,7 @@ struct Launch {
   std::string folder;   // of the node, which the launcher removes at the end of the job; empty: none
 };
 
-// nullptr for a variable that is not set.
+// nullptr for a variable that is not set. find_launch() takes an empty one for not set, too.
 using Environment = std::function<const char*(const char*)>;
 
 // Throws CommunicationError for a variable that is missing or no number, and where two launchers disagree on the world.

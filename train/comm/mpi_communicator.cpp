@@ -40,10 +40,10 @@ class MpiRanks final : public Ranks {
     check(MPI_Comm_size(MPI_COMM_WORLD, &size), "size of the world");
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "rank in the world");
     require<CommunicationError>(size == launch.size && rank == launch.rank,
-                                "{} started {} ranks, of which this is {}, but MPI sees {}, of which this is {}: its "
-                                "MPI is not the one that heed "
-                                "is built with ({}); use that one's mpirun, or srun --mpi=pmix",
-                                launch.launcher, launch.size, launch.rank, size, rank, mpi_library());
+                                "the environment has {}, but for MPI this is rank {} of {}: unset these variables if "
+                                "they are left over; else another MPI has started heed than the one it is built with "
+                                "({}): use that one's mpirun, or srun --mpi=pmix",
+                                launch.variables, rank, size, mpi_library());
     all_are_here();
   }
   // MPI's own end waits for all ranks; after an error nobody may come.

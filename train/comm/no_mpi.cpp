@@ -8,9 +8,9 @@ std::string mpi_library() { return {}; }
 
 std::unique_ptr<Ranks> join_mpi_ranks(const Launch& launch, double) {
   throw CommunicationError(
-      fmt::format("{} started {} ranks, but this heed is built without MPI: install an MPI with its headers (Debian: "
-                  "libopenmpi-dev) and build again, or start one rank",
-                  launch.launcher, launch.size));
+      fmt::format("the environment has {}, but this heed is built without MPI: unset these variables if they are left "
+                  "over; else install an MPI with its headers (Debian: libopenmpi-dev) and build heed again",
+                  launch.variables));
 }
 std::unique_ptr<Communicator> make_mpi_communicator(Ranks&) {
   throw CommunicationError("this heed is built without MPI");

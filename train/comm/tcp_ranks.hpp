@@ -8,8 +8,7 @@
 
 namespace heed::comm {
 
-// Throws CommunicationError where the port cannot be used or the ranks do not fit together. Strangers that connect are
-// let go; an address that is not known (yet) is tried again until the timeout.
+// Throws CommunicationError where the ranks cannot find each other (train/comm/rendezvous.hpp).
 std::unique_ptr<Ranks> join_tcp_ranks(const Launch& launch, double timeout_s);
 
 }  // namespace heed::comm

@@ -45,6 +45,23 @@ TEST(Launch, WithoutALauncherIsAWorldOfOne) {
   EXPECT_EQ(launch_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "5"}}).size, 1);
 }
 
+// As `RANK= WORLD_SIZE= heed …` clears them.
+TEST(Launch, TakesAnEmptyVariableForNotSet) {
+  for (const Variables& pair : {Variables{{"RANK", ""}, {"WORLD_SIZE", ""}},
+                                {{"RANK", ""}, {"WORLD_SIZE", "2"}},
+                                {{"RANK", "1"}, {"WORLD_SIZE", ""}},
+                                {{"OMPI_COMM_WORLD_RANK", ""}, {"OMPI_COMM_WORLD_SIZE", ""}},
+                                {{"PMI_RANK", "1"}, {"PMI_SIZE", ""}},
+                                {{"SLURM_PROCID", ""}, {"SLURM_STEP_NUM_TASKS", ""}}}) {
+    EXPECT_EQ(launch_of(pair).size, 1);
+    EXPECT_EQ(launch_of(with(kTorchrun, pair)).size, pair.contains("RANK") ? 1 : 8);
+  }
+  const Launch launch = launch_of(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", ""}, {"PMIX_SERVER_TMPDIR", ""}}));
+  EXPECT_EQ(launch.job, launch_of(kTorchrun).job);
+  EXPECT_EQ(launch.folder, "");
+  EXPECT_EQ(launch.variables, "RANK=1, WORLD_SIZE=8");
+}
+
 TEST(Launch, ByMpirun) {
   const Launch launch = launch_of(kMpirun);
   EXPECT_EQ(launch.launcher, "mpirun");
@@ -91,14 +108,19 @@ TEST(Launch, RefusesWhatDoesNotFit) {
             "the environment disagrees with itself on the ranks: OMPI_COMM_WORLD_RANK=3, OMPI_COMM_WORLD_SIZE=4, but "
             "RANK=3, WORLD_SIZE=8; unset those of the launcher that did not start this process");
   EXPECT_EQ(error_of({{"OMPI_COMM_WORLD_SIZE", "4"}}),
-            "the environment has no OMPI_COMM_WORLD_RANK, which the launcher of several ranks sets");
+            "the environment has OMPI_COMM_WORLD_SIZE=4 but no OMPI_COMM_WORLD_RANK, which a launcher of several ranks "
+            "sets with it: unset OMPI_COMM_WORLD_SIZE if it is left over, or start heed with mpirun, srun or torchrun");
   EXPECT_EQ(error_of({{"RANK", "x1"}, {"WORLD_SIZE", "2"}}),
             "the environment has RANK=x1, it must be a number from 0 to 65535");
   EXPECT_EQ(error_of({{"RANK", "2"}, {"WORLD_SIZE", "2"}}),
             "the environment has RANK=2, WORLD_SIZE=2: a rank must be below the size");
+  const std::string what_to_change =
+      ": start heed with torchrun or mpirun, set MASTER_ADDR and MASTER_PORT to a host and a free port of rank 0, or "
+      "unset RANK and WORLD_SIZE to train with one process";
   EXPECT_EQ(error_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}}),
-            "the environment has RANK and WORLD_SIZE but no MASTER_ADDR: start heed with torchrun or mpirun, or set "
-            "MASTER_ADDR and MASTER_PORT to a host and a free port of rank 0");
+            "the environment has RANK and WORLD_SIZE but no MASTER_ADDR" + what_to_change);
+  EXPECT_EQ(error_of({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node7"}, {"MASTER_PORT", ""}}),
+            "the environment has RANK and WORLD_SIZE but no MASTER_PORT" + what_to_change);
 }
 
 }  // namespace

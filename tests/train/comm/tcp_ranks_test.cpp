@@ -1,43 +1,15 @@
 #include "train/comm/tcp_ranks.hpp"
 
-#include <arpa/inet.h>
-#include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <cstring>
 
-#include "autograd/core/check.hpp"
-#include "tests/support/child_process.hpp"
+#include "tests/train/comm/tcp_fixture.hpp"
 
 namespace heed::comm {
 namespace {
 
 using test::ChildProcess;
-
-// Free when it was looked for.
-int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  ::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address));
-  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &length);
-  ::close(socket);
-  return ntohs(address.sin_port);
-}
-
-Launch launch_of(int rank, int size, int port) {
-  Launch launch;
-  launch.launcher = "torchrun";
-  launch.rank = rank;
-  launch.size = size;
-  launch.address = "127.0.0.1";
-  launch.port = port;
-  launch.job = "port " + std::to_string(port);
-  return launch;
-}
+using test::free_port;
+using test::launch_of;
 
 std::vector<std::string> run(int size, const std::function<std::string(Ranks&)>& act) {
   const int port = free_port();
@@ -88,77 +60,6 @@ TEST(TcpRanks, SayThatAPeerIsGone) {
   });
   EXPECT_NE(results[0].find("rank 1 is gone"), std::string::npos) << results[0];
   EXPECT_NE(results[2].find("rank 0 is gone"), std::string::npos) << results[2];
-}
-
-// As scanners and health checks do.
-TEST(TcpRanks, LetStrangersGo) {
-  const int port = free_port();
-  ChildProcess root([=] {
-    const auto ranks = join_tcp_ranks(launch_of(0, 2, port), 20);
-    ranks->barrier();
-    return std::string("joined");
-  });
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  for (const char* said : {"", "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"}) {
-    int stranger = -1;
-    do {
-      if (stranger >= 0) ::close(stranger);
-      usleep(10'000);
-      stranger = ::socket(AF_INET, SOCK_STREAM, 0);
-    } while (::connect(stranger, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0);
-    EXPECT_EQ(::send(stranger, said, strlen(said), MSG_NOSIGNAL), static_cast<ssize_t>(strlen(said)));
-    ::close(stranger);
-  }
-  EXPECT_EQ(test::in_child([=] {
-              Launch other = launch_of(1, 2, port);
-              other.run = "another run";
-              other.job += " of another run";
-              join_tcp_ranks(other, 0.5);
-              return std::string("joined");
-            }),
-            "[the child process ended with status 1792]");
-  const std::string second = test::in_child([=] {
-    const auto ranks = join_tcp_ranks(launch_of(1, 2, port), 20);
-    ranks->barrier();
-    return std::string("joined");
-  });
-  EXPECT_EQ(second, "joined");
-  EXPECT_EQ(root.result(), "joined");
-}
-
-TEST(TcpRanks, RefuseAnotherWorld) {
-  const int port = free_port();
-  ChildProcess root([=] {
-    join_tcp_ranks(launch_of(0, 2, port), 20);
-    return std::string("joined");
-  });
-  ChildProcess other([=] {
-    join_tcp_ranks(launch_of(1, 3, port), 20);
-    return std::string("joined");
-  });
-  EXPECT_EQ(root.result(), "rank 1 was started in a world of 3, rank 0 in one of 2");
-  kill(other.process(), SIGTERM);  // it would look for another rank 0 until its timeout
-  EXPECT_NE(other.result(), "joined");
-}
-
-TEST(TcpRanks, NameAPortThatIsTaken) {
-  const int port = free_port();
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  ASSERT_EQ(::listen(socket, 1), 0);
-  const std::string result = test::in_child([=] {
-    join_tcp_ranks(launch_of(0, 2, port), 20);
-    return std::string("joined");
-  });
-  ::close(socket);
-  EXPECT_EQ(result, "rank 0 cannot listen on port " + std::to_string(port) +
-                        ": Address already in use; set MASTER_PORT to a free one");
 }
 
 }  // namespace

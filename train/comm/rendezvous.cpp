@@ -1,0 +1,187 @@
+#include "train/comm/rendezvous.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include "autograd/core/check.hpp"
+#include "data/checksum.hpp"
+#include "train/comm/running_clock.hpp"
+#include "train/comm/tcp_socket.hpp"
+#include "train/output.hpp"
+
+namespace heed::comm {
+namespace {
+
+using train::Descriptor;
+
+constexpr int kSlice = 100;  // milliseconds
+
+// Which connection is lost with such an error of accept() is nobody's to know; the next one may be fine (accept(2)).
+bool is_of_one_connection(int error) {
+  constexpr int kErrors[] = {EAGAIN,      EINTR,     ECONNABORTED, EPERM,        EPROTO,     ENETDOWN,
+                             ENOPROTOOPT, EHOSTDOWN, ENONET,       EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH};
+  return std::find(std::begin(kErrors), std::end(kErrors), error) != std::end(kErrors);
+}
+
+class Acceptor {
+ public:
+  Acceptor(const Launch& launch, double timeout_s)
+      : launch_(launch),
+        own_(greeting_of(launch)),
+        notice_s_(seconds_to_notice(timeout_s)),
+        listener_(listen_on(launch.port)) {}
+
+  std::vector<Descriptor> run() {
+    for (std::vector<int> missing = missing_ranks(); !missing.empty(); missing = missing_ranks()) {
+      say_who_is_missing(missing);
+      poll_all();
+    }
+    std::vector<Descriptor> sockets(static_cast<size_t>(launch_.size));
+    for (Connection& connection : connections_) {
+      if (connection.rank < 0) continue;
+      set_blocking(connection.socket.number(), true);
+      const Verdict verdict = Verdict::complete;
+      send_all(connection.socket.number(), &verdict, sizeof(verdict), connection.rank);
+      sockets[static_cast<size_t>(connection.rank)] = std::move(connection.socket);
+    }
+    return sockets;
+  }
+
+ private:
+  struct Connection {
+    Descriptor socket;
+    Greeting greeting = {};
+    size_t received = 0;  // bytes of it
+    int rank = -1;        // known once all of it is here
+  };
+
+  void poll_all() {
+    std::vector<pollfd> polled{{.fd = listener_.number(), .events = POLLIN, .revents = 0}};
+    for (const Connection& c : connections_)
+      polled.push_back({.fd = c.socket.number(), .events = POLLIN, .revents = 0});
+    if (::poll(polled.data(), polled.size(), kSlice) <= 0) return;
+    for (size_t i = 1; i < polled.size(); ++i) {
+      if (polled[i].revents != 0) read(connections_[i - 1]);
+    }
+    std::erase_if(connections_, [](const Connection& connection) { return connection.socket.number() < 0; });
+    accept_all();
+  }
+
+  // Asks before each, since accept() without a free file fails also where nobody waits.
+  void accept_all() {
+    pollfd listener{.fd = listener_.number(), .events = POLLIN, .revents = 0};
+    while (::poll(&listener, 1, 0) > 0) {
+      Descriptor peer(::accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (peer.number() >= 0) {
+        connections_.push_back({.socket = std::move(peer)});
+      } else if (!is_of_one_connection(errno)) {
+        make_room(errno);
+      }
+    }
+  }
+
+  // For one more connection, by the end of the oldest that has not said who it is.
+  void make_room(int error) {
+    const auto unknown = std::find_if(connections_.begin(), connections_.end(), [](auto& c) { return c.rank < 0; });
+    require<CommunicationError>(is_exhausted(error) && unknown != connections_.end(),
+                                "rank 0 cannot accept a connection on port {}: {}; {} of {} other ranks are connected, "
+                                "each needs an open file (ulimit -n)",
+                                launch_.port, std::strerror(error), connections_.size(), launch_.size - 1);
+    connections_.erase(unknown);
+  }
+
+  // Closes a connection that is foreign, or has ended.
+  void read(Connection& connection) {
+    char* const to = reinterpret_cast<char*>(&connection.greeting) + connection.received;
+    // One byte too many is asked for: a rank sends nothing after its Greeting.
+    char more = 0;
+    const size_t left = sizeof(Greeting) - connection.received;
+    const ssize_t got = ::recv(connection.socket.number(), left > 0 ? to : &more, std::max<size_t>(left, 1), 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got > 0 && left > 0) {
+      connection.received += static_cast<size_t>(got);
+      if (connection.received < sizeof(Greeting) || welcome(connection)) return;
+    }
+    connection = {};
+  }
+
+  bool welcome(Connection& connection) {
+    const Greeting& theirs = connection.greeting;
+    if (!theirs.is_of_same_run(own_) || theirs.rank <= 0) return false;
+    if (::send(connection.socket.number(), &own_, sizeof(own_), MSG_NOSIGNAL) != sizeof(own_)) return false;
+    require_same_size(theirs.rank, theirs.size, own_.size);
+    if (theirs.rank >= own_.size) return false;
+    for (Connection& earlier : connections_) {
+      if (earlier.rank != theirs.rank) continue;
+      const Verdict verdict = Verdict::replaced;  // to a process that may have ended
+      ::send(earlier.socket.number(), &verdict, sizeof(verdict), MSG_NOSIGNAL);
+      earlier = {};
+    }
+    send_at_once(connection.socket.number());
+    connection.rank = theirs.rank;
+    return true;
+  }
+
+  std::vector<int> missing_ranks() const {
+    std::vector<bool> is_here(static_cast<size_t>(launch_.size));
+    is_here[0] = true;
+    for (const Connection& c : connections_) {
+      if (c.rank > 0) is_here[static_cast<size_t>(c.rank)] = true;
+    }
+    std::vector<int> missing;
+    for (int rank = 0; rank < launch_.size; ++rank) {
+      if (!is_here[static_cast<size_t>(rank)]) missing.push_back(rank);
+    }
+    return missing;
+  }
+
+  void say_who_is_missing(const std::vector<int>& missing) {
+    if (clock_.seconds() < notice_s_) return;
+    notice_s_ = std::numeric_limits<double>::infinity();
+    constexpr size_t kMost = 8;
+    std::string ranks = fmt::format("rank {}", missing[0]);
+    for (size_t i = 1; i < std::min(missing.size(), kMost); ++i) ranks += fmt::format(", rank {}", missing[i]);
+    if (missing.size() > kMost) ranks += fmt::format(" and {} more", missing.size() - kMost);
+    train::write_notice(fmt::format("heed: rank 0 waits for {} to connect to {}:{}{}\n", ranks, launch_.address,
+                                    launch_.port, left_over_hint(launch_)));
+  }
+
+  const Launch& launch_;
+  Greeting own_;
+  RunningClock clock_;
+  double notice_s_;
+  Descriptor listener_;
+  std::vector<Connection> connections_;
+};
+
+}  // namespace
+
+bool Greeting::is_of_same_run(const Greeting& other) const {
+  return std::memcmp(magic, other.magic, sizeof(magic)) == 0 && run == other.run;
+}
+
+Greeting greeting_of(const Launch& launch) {
+  return {.size = launch.size, .rank = launch.rank, .run = data::checksum(launch.run)};
+}
+
+double seconds_to_notice(double timeout_s) { return std::min(5.0, timeout_s / 2); }
+
+std::string left_over_hint(const Launch& launch) {
+  return fmt::format("; if no such process was started, {} may be left over: unset RANK and WORLD_SIZE",
+                     launch.variables);
+}
+
+void require_same_size(int rank, int size, int size_of_root) {
+  require<CommunicationError>(size == size_of_root, "rank {} was started in a world of {}, rank 0 in one of {}", rank,
+                              size, size_of_root);
+}
+
+std::vector<Descriptor> accept_ranks(const Launch& launch, double timeout_s) {
+  return Acceptor(launch, timeout_s).run();
+}
+
+}  // namespace heed::comm

@@ -1,0 +1,43 @@
+#include "train/text_progress.hpp"
+
+#include <unistd.h>
+
+#include <memory>
+
+#include "train/memory_table.hpp"
+#include "train/number_text.hpp"
+#include "train/output.hpp"
+#include "train/terminal.hpp"
+
+namespace heed::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+ProgressFields phase_fields(const std::string& phase, int64_t done, int64_t total, double seconds) {
+  // Nothing is known while a vocabulary is learned: it is reported at its beginning and at its end only.
+  if (done == 0) return {.fraction = -1, .counter = phase + " …", .details = {}, .eta = {}};
+  const double fraction = static_cast<double>(done) / static_cast<double>(std::max(total, done));
+  return {.fraction = fraction,
+          .counter = fmt::format("{}  {:.0f} %", phase, 100 * fraction),
+          .details = {fmt::format("{} of {}", human_bytes(done), human_bytes(total))},
+          .eta = "ETA " + duration_text(seconds * (1 - fraction) / fraction)};
+}
+
+}  // namespace
+
+data::Progress text_progress() {
+  // std::function copies what it holds, a line must not be copied.
+  const auto line = std::make_shared<ProgressLine>(STDERR_FILENO, write_notice);
+  if (!line->enabled()) return {};
+  return [line, last = std::string(), begin = Clock::now()](const char* phase, int64_t done, int64_t total) mutable {
+    const bool is_new = phase != last;
+    if (is_new) begin = Clock::now();
+    last = phase;
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (is_new || line->is_due()) line->draw(phase_fields(last, done, total, seconds));
+    if (done == total) line->erase();
+  };
+}
+
+}  // namespace heed::train

@@ -1,0 +1,11 @@
+// Progress while a text is read, its vocabulary learned and its tokens encoded.
+#pragma once
+
+#include "data/text_file.hpp"
+
+namespace heed::train {
+
+// A progress line on stderr where that is a terminal, nothing elsewhere; cleared at the end of each phase.
+data::Progress text_progress();
+
+}  // namespace heed::train
