@@ -284,7 +284,7 @@ def main():
             if trial.faults:
                 failed.append(seed)
                 print(f"FAILED: --count 1 --seed {seed} (cwd {trial.cwd}, run_dir {trial.run_dir_text!r})")
-                print("".join(f"    {fault}\n" for fault in trial.faults[:8]), end="")
+                print("".join(f"    {fault}\n" for fault in trial.faults[:8]), end="", flush=True)
     finally:
         shutil.rmtree(base)
     print(

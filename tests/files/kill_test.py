@@ -347,7 +347,7 @@ def main():
                 except Failure as failure:
                     failures += 1
                     call = scenario.calls[-1] if mode in ("kill", "half") else scenario.calls[k - 1]
-                    print(f"FAILED: --scenario {kind.name} --mode {mode} --at {k} ({call}): {failure}")
+                    print(f"FAILED: --scenario {kind.name} --mode {mode} --at {k} ({call}): {failure}", flush=True)
             print(f"{kind.name}: {total} calls that change files")
     finally:
         shutil.rmtree(base, ignore_errors=True)

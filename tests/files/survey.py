@@ -152,6 +152,15 @@ def at(name, state):
     return setup
 
 
+def in_folder_with_checkpoints(name, state):
+    def setup(home):
+        if name != "checkpoints":
+            (home / "run" / "checkpoints").mkdir(parents=True)
+        at(f"run/{name}", state)(home)
+
+    return setup
+
+
 def in_old_run(name, state):
     return lambda home: state(home / "old" / name)
 
@@ -196,8 +205,12 @@ def cases():
         Case("`train`: the run folder", "the folder above", [*train, "train.run_dir=.."]),
     ]  # fmt: skip
     for name in ("config.toml", "metrics.csv", "summary.json", ".heed", "checkpoints", "checkpoints/last.h5",
-                 "checkpoints/best.h5", "checkpoints/step-000002.h5", "lock", "config.toml.tmp-1"):  # fmt: skip
+                 "checkpoints/best.h5", "checkpoints/step-000002.h5", "lock", "config.toml.tmp-1", ".config.toml.heed-1",
+                 "checkpoints/.last.h5.heed-1"):  # fmt: skip
         found += write_cases(f"`train`: `{name}` of a run folder that heed did not make", f"run/{name}", train)
+        section = f"`train --resume`: `{name}` of a folder with `checkpoints/` that heed did not make"
+        for word in ("someone else's", "link to a file", "folder"):
+            found.append(Case(section, word, [*train, "--resume"], in_folder_with_checkpoints(name, WRITE_STATES[word])))
     found += file_system_cases("`train`: the file system of the run folder", train)
     for name in ("checkpoints/last.h5", "checkpoints/best.h5", "metrics.csv", "config.toml", "summary.json"):
         states = {**READ_STATES}
@@ -207,7 +220,7 @@ def cases():
     found += write_cases("`train --resume`: the run folder", "run", [*train, "--resume"])
     found += file_system_cases("`train --resume`: the file system of the run folder", [*resume, "train.steps=8"])
     found += read_cases("`eval`: the checkpoint", old_last, ["eval", old_last])
-    found += read_cases("`eval`: `data.path`", "text.txt", ["eval", old_last])
+    found += read_cases("`eval`: `data.path`", "text.txt", ["eval", old_last, "data.path=text.txt"])
     found += read_cases("`generate`: the checkpoint", old_last, generate)
     for command, arguments in (("generate", generate), ("train", train), ("eval", ["eval", old_last])):
         section = f"`{command}`: stdout"
@@ -260,7 +273,8 @@ class Survey:
 
     def run(self, case):
         self.count += 1
-        home = self.base / f"home-{self.count}"  # a name of its own: the writer of a pipe may still look for the last one
+        # A name of its own: the writer of a pipe may still look for the last one.
+        home = self.base / f"case-{self.count}" / "home"
         shutil.copytree(self.template, home, symlinks=True)
         old = runs.snapshot(home / "old", inode=False)
         case.setup(home)
@@ -279,7 +293,7 @@ class Survey:
                 stdout.close()
         self.check(case, home, before, mine, result)
         outcome = self.outcome(result, home)
-        runs.remove_folder(home)
+        runs.remove_folder(home.parent)
         return outcome
 
     def check(self, case, home, before, mine, result):
@@ -302,11 +316,11 @@ class Survey:
             return "–", f"still runs after {PATIENCE} s"
         lines = (result.stdout or "").splitlines() + result.stderr.splitlines()
         said = [line for line in lines if line.startswith(("heed: ", "notice"))]
-        text = " ".join(said) or "works"
-        text = text.replace(str(home), "DIR").replace(home.name, "DIR").replace("|", "\\|").replace("<", "\\<")
-        text = re.sub(r"\btmp-\d+", "tmp-N", text)
+        text = "; ".join(said) or ("works" if result.returncode == 0 else "nothing, as a signal ends it")
+        text = text.replace(str(home), "DIR").replace(str(home.parent), "DIR/..").replace("|", "\\|").replace("<", "\\<")
+        text = re.sub(r"\b(tmp|heed)-\d+", r"\1-N", text)
         text = re.sub(r"(?<=process )\d+", "N", text)
-        text = re.sub(r"\b\d{4,}\b", "N", text)  # sizes in bytes
+        text = re.sub(r"(?<![\w.-])\d{4,}\b", "N", text)  # sizes in bytes
         return str(result.returncode), re.sub(r"\s+", " ", text)
 
 
