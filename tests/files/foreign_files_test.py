@@ -12,6 +12,7 @@ import argparse
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -211,6 +212,8 @@ class Trial:
         code = self.checked(train)
         if self.is_new:
             self.must_succeed(code, "train")
+            if code == 0 and self.random.random() < 0.5:
+                return self.go_on_with_notes(train)
         # What the first run made may be moved aside by the second one, so the same holds for both.
         code = self.checked([*train, "train.steps=3", "model.seed=2"])
         if self.is_new:
@@ -218,6 +221,32 @@ class Trial:
         code = self.checked([*train, "train.steps=3", "model.seed=2", "--resume"])
         if self.is_new:
             self.must_succeed(code, "train --resume")
+        self.try_other_commands()
+        return None
+
+    def go_on_with_notes(self, train):
+        """The user adds files to a folder that heed made: it is not moved any more, and the run can still be resumed."""
+        while True:
+            path = self.run_dir / self.random.choice(
+                (*USERS_NAMES, "checkpoints/mine.h5", "checkpoints/step-9.h5", "config.toml.bak", ".heed/notes"))
+            self.sandbox.plant(path, self.random.choice(("text", "bytes", "empty", "folder", "pipe", "dangling link")))
+            if self.random.random() < 0.4:
+                break
+        self.before = {path: what for path, what in self.foreign().items() if not self.is_heeds(path)}
+        code = self.checked([*train, "train.steps=3"])
+        if code != 2:
+            self.faults.append(f"train again: exit code {code}, must be refused: the run folder has files of the user")
+        self.must_succeed(self.checked([*train, "--resume"]), "train --resume with files of the user")
+        self.try_other_commands()
+
+    def is_heeds(self, path):
+        """Of a first run in a new folder."""
+        inside = os.path.relpath(self.base / path, self.run_dir)
+        return inside in (".", ".heed", ".heed/lock", ".heed/mark", "config.toml", "metrics.csv", "summary.json") or (
+            re.fullmatch(r"checkpoints(/(last|best|step-\d{6})\.h5)?", inside)
+        )
+
+    def try_other_commands(self):
         self.prepare()
         checkpoints = [p for p in self.base.rglob("*.h5") if p.is_file()][:3]
         checkpoints.append(self.sandbox.home / "checkpoints" / "last.h5")

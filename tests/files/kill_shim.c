@@ -7,6 +7,7 @@
 //   HEED_SHIM_HALF     set: where the k-th call is a write, the first half of its bytes is written before SIGKILL
 //   HEED_SHIM_WITHOUT  functions with commas between them, such as link,linkat: every call fails with HEED_SHIM_ERROR
 #define _GNU_SOURCE
+#undef _FORTIFY_SOURCE  // it defines some of these functions itself
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
