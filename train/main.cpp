@@ -77,7 +77,7 @@ int guarded(const std::function<int()>& command) {
   try {
     return command();
   } catch (const std::exception& error) {
-    train::write_notice(fmt::format("heed: {}\n", error.what()));
+    train::write_notice(fmt::format("heed: {}\n", comm::error_text(error)));
     return comm::exit_code(error);
   }
 }
@@ -175,9 +175,11 @@ void add_bench(CLI::App& app, Arguments& arguments, const RunCommand& run) {
   command->add_flag("--json", o.as_json, "print one JSON object instead of a table");
   run(command, [&arguments, &o] {
     if (!arguments.config.empty()) {
-      return train::run_on_ranks(
-          [&] { return train::load_config(arguments.config, arguments.operations); },
-          [&](const train::Config& config, comm::Ranks& ranks) { train::bench_update(config, o, ranks); });
+      return train::run_on_ranks([&] { return train::load_config(arguments.config, arguments.operations); },
+                                 [&](const train::Config& config, comm::Ranks& ranks) {
+                                   train::bench_update(config, o, ranks);
+                                   return 0;
+                                 });
     }
     train::bench_operations(arguments.operations, {.device = arguments.device == "cuda" ? Device::cuda : Device::cpu,
                                                    .dtype = arguments.dtype == "bf16" ? DType::bf16 : DType::f32,
@@ -213,6 +215,7 @@ int main(int argc, char** argv) {
     return train::run_on_ranks([&] { return train::load_config(arguments.config, arguments.overrides); },
                                [&](const train::Config& config, comm::Ranks& ranks) {
                                  train::run_training(config, {.resume = arguments.resume}, ranks);
+                                 return 0;
                                });
   });
 
