@@ -69,6 +69,7 @@ class Run {
     // Whether the disk takes files shows before any of the run is touched.
     checkpoints_.prepare(planned_checkpoints());
     folder_->begin(resumed_step);
+    for (const std::string& notice : trainer_.config().notices) reporter_.line("notice        " + notice);
     show_notices();
     reporter_.start(folder_->path().string());
     if (!has_validation_)
