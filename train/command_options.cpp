@@ -175,13 +175,4 @@ std::string describe_usage_error(const CLI::App& app, const CLI::ParseError& err
   return fmt::format("{} ({} --help)", text, full_name(command));
 }
 
-std::string as_one_line(const std::string& text) {
-  std::string line;
-  for (const char c : text) {
-    const auto code = static_cast<uint8_t>(c);
-    line += code < 0x20 || code == 0x7F ? fmt::format("\\u{:04X}", code) : std::string(1, c);
-  }
-  return line;
-}
-
 }  // namespace heed::train
