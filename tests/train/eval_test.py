@@ -99,6 +99,7 @@ class Evaluation(cli_test.CommandLine):
             self.write(changed)
             self.assert_refused(code=3, parts=("the data is not that of the run", "540 tokens, split 486/54/0"))
         self.write(self.lines)
+        self.assert_refused("val_fraction=0.5", code=2, parts=("data.val_fraction is 0.1 in the checkpoint", *SETTABLE))
         self.assertAlmostEqual(self.loss("validation", self.run_folder), val_loss, places=5)
 
     def test_the_same_ids_of_another_alphabet(self):
@@ -124,6 +125,8 @@ class Evaluation(cli_test.CommandLine):
         self.assertEqual(self.run_heed(*prepare, 0.8).returncode, 0)
         self.assert_refused(code=3, parts=("432/108/0", "108/432/0"))
         os.rename(self.folder / "text.h5", self.folder / "other.h5")
+        self.assertEqual(self.run_heed("data", "prepare", "text.txt", "text.h5", "--val-fraction", 0.2).returncode, 0)
+        self.assert_refused(code=3, parts=("a byte tokenizer of 256 tokens then", "a char tokenizer of 17 tokens now"))
         self.loss("another text", self.run_folder, "data.path=other.h5")
 
     def test_another_text_is_evaluated_whole_and_named(self):
