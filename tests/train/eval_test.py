@@ -142,6 +142,18 @@ class Evaluation(cli_test.CommandLine):
         (self.folder / "unknown.txt").write_text("abc!\n")
         self.assert_refused("data.path=unknown.txt", code=3, parts=("unknown.txt", "'!'"))
 
+    def test_other_texts_may_be_short(self):
+        """Shorter than a window of 16: there is no validation split to cut off, and nothing to train on."""
+        for split in ("lines", "position"):
+            self.config.write_text(LINES.replace('split = "lines"\nval_lines = 12\n', f'split = "{split}"\n'))
+            self.train("steps=2")
+            for text, targets in (("abcde", 4 + 2 * (split == "lines")), ("ab", 1 + 2 * (split == "lines"))):
+                (self.folder / "short.txt").write_text(text)
+                result = self.run_heed("eval", self.run_folder, "data.path=short.txt")
+                self.assertIn(f"({targets} targets, each once", result.stdout, result.stderr)
+            (self.folder / "short.txt").write_text("")
+            self.assert_refused("data.path=short.txt", code=3, parts=("short.txt", "0 bytes", "at least 2"))
+
     def test_no_key_makes_another_split_or_model(self):
         self.train()
         for argument, saved in (("num_layers=1", "2"), ("num_heads=4", "2"), ("model.norm_eps=0.5", "1e-05"),
