@@ -1,20 +1,25 @@
-// A seal at the end of a file, for files whose format trusts what it reads: HDF5 may crash or hang on damaged metadata
-// (1.10 does), so it must see only bytes that have been verified. Bytes that cannot harm, such as the elements of a
-// large dataset, may be left out, so that gigabytes need not be read first.
+// A checksum of a file inside it, for files whose format trusts what it reads: HDF5 may crash or hang on damaged
+// metadata (1.10 does), so it must see only bytes that have been verified. Bytes that cannot harm, such as the elements
+// of a large dataset, may be left out, so that gigabytes need not be read first.
 //
-// File: body | table | footer.
-//   table   (begin, end) of each range of the body left out, u64 each
-//   footer  64 bytes: magic (16), body bytes, number of ranges, checksum of the body outside the ranges, checksum of
-//           the table, zero, checksum of the footer before it, u64 each
+// File: seal block of 65536 bytes | body. HDF5 itself skips the block: it is its user block. So every HDF5 tool opens
+// the file, and the block stays where it is when one opens the file for writing and closes it again.
+//   0    64 bytes  header: magic (16), bytes of the file, number of ranges, checksum of the body outside the ranges,
+//                  checksum of the block behind the header, zero, checksum of the header before it, u64 each
+//   64   the ranges left out: (begin, end) of each as u64, counted from the beginning of the file; then zeros
 // The last byte of the magic is the version of the format, so that a file of another version is told from a damaged
-// one. HDF5 does not mind bytes behind its own, so every HDF5 tool still opens the file. It guards against damage
-// (truncation, flipped bytes, another format), not against intent.
+// one. It guards against damage (truncation, flipped bytes, another format), not against intent.
+//
+// Version 2 had the same header and ranges at the end, as a footer: body | ranges | header, and counted the bytes of
+// the body in place of those of the file. HDF5 cuts that off when it opens such a file for writing.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "data/posix_file.hpp"
 
 namespace heed::data {
 
@@ -24,14 +29,22 @@ struct FileRange {
   int64_t end = 0;
 };
 
-inline constexpr int64_t kSealMagicBytes = 16;
+inline constexpr int64_t kSealMagicBytes = 16, kSealBlockBytes = 65536;
 
-// Appends the seal to a file that has none. left_out: rising, without overlap, inside the file.
-// Throws DataError if the file cannot be written, ValueError for such ranges or a magic of another length.
-void seal_file(const std::string& path, std::string_view magic, const std::vector<FileRange>& left_out);
+// The magics of the current version and of version 2, and what error texts call such a file.
+struct SealKind {
+  std::string_view magic;
+  std::string_view footer_magic;
+  const char* name;
+};
 
-// Throws DataError naming the file unless it carries the seal and is as it was sealed, the ranges left out aside.
-// kind: what the file should be, for the error text.
-void check_seal(const std::string& path, std::string_view magic, const char* kind);
+// Writes the block of a file that begins with kSealBlockBytes to spare. left_out: rising, without overlap, inside the
+// body; neighbours are joined. Throws DataError if the file cannot be written, or if there are more than 4092 ranges;
+// ValueError for other ranges or a magic of another length.
+void seal_file(PosixFile& file, std::string_view magic, const std::vector<FileRange>& left_out);
+
+// Throws DataError naming the file unless it has the block, or the footer of version 2, and is as it was sealed, the
+// ranges left out aside. Gives the bytes of the block: 0 for version 2.
+int64_t check_seal(const PosixFile& file, const SealKind& kind);
 
 }  // namespace heed::data

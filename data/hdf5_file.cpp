@@ -12,6 +12,8 @@ namespace heed::data {
 
 namespace {
 
+constexpr int64_t kMetadataBytes = int64_t{4} << 20;  // what HDF5 may write at any time beside the elements
+
 // Ids, sizes and return codes: all negative on failure.
 template <class T>
 T require_done(T result, const std::string& where, const char* what) {
@@ -90,15 +92,32 @@ hsize_t chunk_of(hid_t dataset, const std::string& where) {
   return chunk;
 }
 
+int descriptor_of(hid_t file, const std::string& where) {
+  void* handle = nullptr;
+  require_done(H5Fget_vfd_handle(file, H5P_DEFAULT, &handle), where, "give its file descriptor");
+  return *static_cast<int*>(handle);
+}
+
 // Makes sure that HDF5 can write `bytes` more, and what it keeps in memory until the file is closed.
 void reserve_space(hid_t object, int64_t bytes, const std::string& where) {
-  constexpr int64_t kMetadataBytes = int64_t{4} << 20;
   const Hdf5Id file = require_id(H5Iget_file_id(object), where, "give its file");
-  void* handle = nullptr;
-  require_done(H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &handle), where, "give its file descriptor");
   hsize_t taken = 0;  // by chunks that have begun, too
   require_done(H5Fget_filesize(file.get(), &taken), where, "give its size");
-  reserve_space_up_to(*static_cast<int*>(handle), static_cast<int64_t>(taken) + bytes + kMetadataBytes, where);
+  reserve_space_up_to(descriptor_of(file.get(), where), static_cast<int64_t>(taken) + bytes + kMetadataBytes, where);
+}
+
+// A soft or external link may lead to another file, even one of another owner.
+void require_own_link(hid_t file, const std::string& name, const std::string& where) {
+  H5L_info_t link{};
+  require_done(H5Lget_info(file, name.c_str(), &link, H5P_DEFAULT), where, "open it");
+  require<DataError>(link.type == H5L_TYPE_HARD, "{} is a link to elsewhere, it must be in the file itself", where);
+}
+
+void require_plain_chunks(hid_t dataset, const std::string& where) {
+  const Hdf5Id properties = require_id(H5Dget_create_plist(dataset), where, "give its layout");
+  const bool in_chunks = require_done(H5Pget_layout(properties.get()), where, "give its layout") == H5D_CHUNKED;
+  require<DataError>(in_chunks && require_done(H5Pget_nfilters(properties.get()), where, "give its filters") == 0,
+                     "{} must be stored in chunks, without compression or other filters", where);
 }
 
 struct OpenAttribute {
@@ -175,10 +194,15 @@ template void Hdf5Dataset::read(int64_t, std::span<uint16_t>) const;
 template void Hdf5Dataset::read(int64_t, std::span<uint32_t>) const;
 template void Hdf5Dataset::read(int64_t, std::span<uint64_t>) const;
 
-std::vector<FileRange> Hdf5Dataset::ranges() const {
+int64_t Hdf5Dataset::chunk_elements() const {
+  const Hdf5Call call;
+  return static_cast<int64_t>(chunk_of(dataset_.get(), where_));
+}
+
+std::vector<int64_t> Hdf5Dataset::chunk_addresses() const {
   const Hdf5Call call;
   const hsize_t chunk = chunk_of(dataset_.get(), where_);
-  std::vector<FileRange> ranges;
+  std::vector<int64_t> addresses;
   for (hsize_t first = 0; first < static_cast<hsize_t>(size()); first += chunk) {
     haddr_t address = HADDR_UNDEF;
     hsize_t bytes = 0;
@@ -186,36 +210,34 @@ std::vector<FileRange> Hdf5Dataset::ranges() const {
     require_done(H5Dget_chunk_info_by_coord(dataset_.get(), &first, &filters, &address, &bytes), where_,
                  "find a chunk");
     require<DataError>(address != HADDR_UNDEF, "{}: a chunk has not been written", where_);
-    ranges.push_back({static_cast<int64_t>(address), static_cast<int64_t>(address + bytes)});
+    addresses.push_back(static_cast<int64_t>(address));
   }
-  std::sort(ranges.begin(), ranges.end(), [](const FileRange& a, const FileRange& b) { return a.begin < b.begin; });
-  std::vector<FileRange> joined;
-  for (const FileRange& range : ranges) {
-    if (!joined.empty() && joined.back().end == range.begin) {
-      joined.back().end = range.end;
-    } else {
-      joined.push_back(range);
-    }
-  }
-  return joined;
+  return addresses;
 }
 
-Hdf5File::Hdf5File(const std::string& path, Hdf5Id file) : name_(quoted_path(path)), file_(std::move(file)) {}
-
-Hdf5File Hdf5File::create(const std::string& path) {
+Hdf5File Hdf5File::create(const std::string& path, int64_t user_block_bytes, const std::string& name) {
   const Hdf5Call call;
-  const std::string where = quoted_path(path);
-  const Hdf5Id access = file_access(where);
-  Hdf5Id file = require_id(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), where, "create it");
-  reserve_space(file.get(), 0, where);
-  return Hdf5File(path, std::move(file));
+  // HDF5 writes its first bytes behind the user block when it makes the file.
+  reserve_space_up_to(PosixFile(path, PosixFile::Access::open_or_create, name).descriptor(),
+                      user_block_bytes + kMetadataBytes, name);
+  const Hdf5Id access = file_access(name);
+  const Hdf5Id creation = require_id(H5Pcreate(H5P_FILE_CREATE), name, "prepare creation");
+  require_done(H5Pset_userblock(creation.get(), static_cast<hsize_t>(user_block_bytes)), name, "leave a user block");
+  Hdf5Id file = require_id(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), name, "create it");
+  reserve_space(file.get(), 0, name);
+  return Hdf5File(name, std::move(file));
 }
 
 Hdf5File Hdf5File::open(const std::string& path) {
   const Hdf5Call call;
   const std::string where = quoted_path(path);
   const Hdf5Id access = file_access(where);
-  return Hdf5File(path, require_id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), where, "open it"));
+  return Hdf5File(where, require_id(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), where, "open it"));
+}
+
+FileStamp Hdf5File::stamp() const {
+  const Hdf5Call call;
+  return stamp_of(descriptor_of(file_.get(), name_), name_);
 }
 
 void Hdf5File::close() {
@@ -244,6 +266,11 @@ void Hdf5File::write_attribute(const std::string& name, const std::string& value
       require_id(H5Acreate2(file_.get(), name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), name_,
                  "make an attribute");
   require_done(H5Awrite(attribute.get(), type.get(), value.c_str()), name_, "write an attribute");
+}
+
+bool Hdf5File::has_attribute(const std::string& name) const {
+  const Hdf5Call call;
+  return require_done(H5Aexists(file_.get(), name.c_str()), where("attribute", name), "look for it") > 0;
 }
 
 int64_t Hdf5File::integer_attribute(const std::string& name) const {
@@ -286,15 +313,17 @@ Hdf5Dataset Hdf5File::create_dataset(const std::string& name, Hdf5Type type, int
 Hdf5Dataset Hdf5File::dataset(const std::string& name, std::initializer_list<Hdf5Type> types) const {
   const Hdf5Call call;
   const std::string place = where("dataset", name);
+  require_own_link(file_.get(), name, place);
   const Hdf5Id access = dataset_access(place);
   Hdf5Dataset dataset(place, require_id(H5Dopen2(file_.get(), name.c_str(), access.get()), place, "open it"));
+  require_plain_chunks(dataset.dataset_.get(), place);
   const Hdf5Id space = require_id(H5Dget_space(dataset.dataset_.get()), place, "give its shape");
   require<DataError>(H5Sget_simple_extent_ndims(space.get()) == 1, "{} must have one dimension", place);
   std::string names;
   for (const Hdf5Type type : types) names += (names.empty() ? "" : " or ") + std::string(hdf5_type_name(type));
   require<DataError>(std::count(types.begin(), types.end(), dataset.type()) > 0,
                      "{} has elements of type {}, they must be {}", place, hdf5_type_name(dataset.type()), names);
-  // Before anybody takes memory for them: elements that have not been written need none in the file.
+  // Before memory is taken for them: elements that have not been written need none in the file.
   const auto stored = static_cast<int64_t>(H5Dget_storage_size(dataset.dataset_.get()));
   const auto element_bytes = static_cast<int64_t>(H5Tget_size(element_type(dataset.type())));
   require<DataError>(dataset.size() <= stored / element_bytes, "{} has {} elements, but only {} bytes", place,

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/file_seal.hpp"
+#include "data/posix_file.hpp"
 
 namespace heed::data {
 
@@ -56,8 +56,11 @@ class Hdf5Dataset {
 
   void close() { dataset_ = Hdf5Id(); }
 
-  // Where in the file the elements stand, rising, neighbours joined.
-  std::vector<FileRange> ranges() const;
+  int64_t chunk_elements() const;
+
+  // Of each chunk, in the order of the elements: where it is in the file. HDF5 counts from the first byte of the file
+  // or from the end of its user block: that depends on the version of HDF5.
+  std::vector<int64_t> chunk_addresses() const;
 
  private:
   friend class Hdf5File;
@@ -70,25 +73,31 @@ class Hdf5Dataset {
 
 class Hdf5File {
  public:
-  // Begins anew in an existing file, or makes one.
-  static Hdf5File create(const std::string& path);
+  // Begins again in an existing file, or makes one. user_block_bytes: left free at the beginning, 0 or a power of two
+  // of at least 512. name: what error texts call the file.
+  static Hdf5File create(const std::string& path, int64_t user_block_bytes, const std::string& name);
+  static Hdf5File create(const std::string& path) { return create(path, 0, quoted_path(path)); }
   static Hdf5File open(const std::string& path);  // to read
+
+  FileStamp stamp() const;  // of the file that HDF5 has open
 
   // Datasets must be closed before; what they and the attributes hold is in the file after this.
   void close();
 
   void write_attribute(const std::string& name, int64_t value);
   void write_attribute(const std::string& name, const std::string& value);
+  bool has_attribute(const std::string& name) const;
   int64_t integer_attribute(const std::string& name) const;
   std::string text_attribute(const std::string& name) const;
 
   // Empty, stored in chunks of chunk_elements.
   Hdf5Dataset create_dataset(const std::string& name, Hdf5Type type, int64_t chunk_elements);
-  // Throws DataError unless it is one-dimensional, of one of these types, and all its elements are in the file.
+  // Throws DataError unless it is one-dimensional, of one of these types, stored in chunks without filters, and all its
+  // elements are in this file: a link to another file is not followed.
   Hdf5Dataset dataset(const std::string& name, std::initializer_list<Hdf5Type> types) const;
 
  private:
-  Hdf5File(const std::string& path, Hdf5Id file);
+  Hdf5File(std::string name, Hdf5Id file) : name_(std::move(name)), file_(std::move(file)) {}
 
   std::string where(const char* kind, const std::string& name) const;
 

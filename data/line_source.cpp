@@ -24,10 +24,12 @@ LineSource::LineSource(Parts parts, int64_t seq_len)
   require<ConfigError>(seq_len >= 1, "model.seq_len = {}, it must be at least 1", seq_len);
   require<ValueError>(tokenizer_->end_token().has_value(), "a source of lines needs a tokenizer with an end token");
   const int32_t end_token = *tokenizer_->end_token();
+  // In place where the caller has left room for two tokens more.
   tokens_.insert(tokens_.begin(), end_token);
   if (tokens_.back() != end_token) tokens_.push_back(end_token);
 
   std::vector<int64_t> ends;  // where each line's first end token is, and the last line's second
+  ends.reserve(static_cast<size_t>(std::count(tokens_.begin(), tokens_.end(), end_token)));
   for (int64_t i = 0; i < static_cast<int64_t>(tokens_.size()); ++i) {
     if (tokens_[i] == end_token) ends.push_back(i);
   }
@@ -40,19 +42,24 @@ LineSource::LineSource(Parts parts, int64_t seq_len)
                      "{} has {} lines, none of them for training, which needs at least 1: take more lines or keep "
                      "fewer for validation and test",
                      parts.name, sizes_.total());
-  for (int64_t i = 0; i < static_cast<int64_t>(order.size()); ++i) {
-    const int split = i < sizes_.train ? 0 : i < sizes_.train + sizes_.validation ? 1 : 2;
-    add_windows(windows_[split], ends[order[i]], ends[order[i] + 1]);
-  }
+  add_windows(Split::train, ends, std::span(order).first(sizes_.train));
+  add_windows(Split::validation, ends, std::span(order).subspan(sizes_.train, sizes_.validation));
+  add_windows(Split::test, ends, std::span(order).last(sizes_.test));
   const auto num_tokens = static_cast<int64_t>(tokens_.size());
   fingerprint_.emplace(Fingerprint::Parts{num_tokens, checksum_of_tokens(num_tokens, reader()), sizes_,
                                           fmt::format("lines in the order of seed {}", seed_)},
                        *tokenizer_);
 }
 
-void LineSource::add_windows(std::vector<Window>& windows, int64_t line_begin, int64_t line_end) const {
-  for (int64_t first = line_begin; first < line_end; first += seq_len_) {
-    windows.push_back({first, std::min(seq_len_, line_end - first)});
+void LineSource::add_windows(Split split, std::span<const int64_t> ends, std::span<const int64_t> lines) {
+  std::vector<Window>& windows = windows_[static_cast<size_t>(split)];
+  int64_t count = 0;
+  for (const int64_t line : lines) count += windows_to_cover(ends[line + 1] - ends[line], seq_len_);
+  windows.reserve(static_cast<size_t>(count));
+  for (const int64_t line : lines) {
+    for (int64_t first = ends[line]; first < ends[line + 1]; first += seq_len_) {
+      windows.push_back({first, std::min(seq_len_, ends[line + 1] - first)});
+    }
   }
 }
 

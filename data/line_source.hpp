@@ -27,10 +27,15 @@ class LineSource final : public Source {
   struct Parts {
     std::string name;  // of the file, for error texts
     std::shared_ptr<const Tokenizer> tokenizer;
-    std::vector<int32_t> tokens;  // lines, each closed by the end token; the last one may lack it
+    // Lines, each closed by the end token; the last one may lack it. With capacity for two tokens more they are not
+    // copied.
+    std::vector<int32_t> tokens;
     LineSplitConfig split;
     uint32_t seed = 0;
   };
+
+  // Memory beside the tokens, at least: a line's place and number while it is made, and a window.
+  static constexpr int64_t kBytesPerLine = 32;
 
   // All windows have seq_len targets. Throws ValueError if the tokenizer has no end token; ConfigError as
   // split_lines(); DataError naming the file and its number of lines if training has none.
@@ -56,7 +61,8 @@ class LineSource final : public Source {
     int64_t num_targets = 0;
   };
 
-  void add_windows(std::vector<Window>& windows, int64_t line_begin, int64_t line_end) const;
+  // The windows of these lines; line i lies between the end tokens ends[i] and ends[i + 1].
+  void add_windows(Split split, std::span<const int64_t> ends, std::span<const int64_t> lines);
   const std::vector<Window>& windows_of(Split split) const { return windows_[static_cast<size_t>(split)]; }
   void fill(const Window& window, std::span<int32_t> inputs, std::span<int32_t> targets) const;
   void require_seq_len(int64_t seq_len) const;

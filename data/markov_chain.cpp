@@ -39,6 +39,11 @@ int64_t bounded_power(int64_t base, int64_t exponent, int64_t limit) {
   return power;
 }
 
+int64_t markov_bytes(int64_t vocab_size, int64_t num_offsets, int64_t memory) {
+  return 16 * bounded_power(vocab_size, num_offsets + 1, MarkovChain::kMaxTableEntries) +
+         36 * bounded_power(vocab_size, memory, MarkovChain::kMaxStates);
+}
+
 MarkovChain::MarkovChain(int64_t vocab_size, std::vector<int64_t> offsets, std::vector<double> rows)
     : vocab_size_(vocab_size), rows_(std::move(rows)) {
   require<DataError>(vocab_size >= 1, "chain: a vocabulary of {} tokens, it must have at least 1", vocab_size);

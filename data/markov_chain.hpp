@@ -8,7 +8,8 @@
 // The law of a window is that of the stationary chain: its first m tokens are a state drawn from the stationary law,
 // and where fewer than m tokens are known, p(x | k tokens) is the exact marginal of that law, not a row.
 //
-// Memory in bytes: 16 · V^(number of offsets + 1) for the rows and their running sums, and at most 36 · V^m.
+// Memory in bytes: 16 · V^(number of offsets + 1) for the rows and their running sums, and at most 36 · V^m
+// (markov_bytes()).
 #pragma once
 
 #include <cstdint>
@@ -71,6 +72,9 @@ class MarkovChain {
   std::vector<double> state_cumulative_;
   std::vector<double> conditional_entropies_;
 };
+
+// The memory of a chain within the limits above, in bytes.
+int64_t markov_bytes(int64_t vocab_size, int64_t num_offsets, int64_t memory);
 
 // base^exponent, or `limit` + 1 where that is more than `limit`. base >= 1, exponent >= 0.
 int64_t bounded_power(int64_t base, int64_t exponent, int64_t limit);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "autograd/core/check.hpp"
+#include "autograd/core/host_limits.hpp"
 #include "data/dirichlet.hpp"
 
 namespace heed::data {
@@ -39,8 +40,15 @@ void check_alpha(const MarkovConfig& config) {
 MarkovChain draw_chain(const MarkovConfig& config) {
   check_sizes(config);
   check_alpha(config);
-  return MarkovChain(config.vocab_size, config.offsets,
-                     hierarchical_dirichlet_rows(config.vocab_size, config.alpha, config.seed));
+  const int64_t memory = config.offsets.empty() ? 0 : *std::max_element(config.offsets.begin(), config.offsets.end());
+  return with_memory(
+      {.bytes = markov_bytes(config.vocab_size, static_cast<int64_t>(config.offsets.size()), memory),
+       .what = fmt::format("the source of data.vocab_size = {} with {}", config.vocab_size, config.depth),
+       .advice = "lower one of the two"},
+      [&] {
+        return MarkovChain(config.vocab_size, config.offsets,
+                           hierarchical_dirichlet_rows(config.vocab_size, config.alpha, config.seed));
+      });
 }
 
 RandomPlace eval_place(Split split) {

@@ -24,7 +24,25 @@ void require_done(bool done, const std::string& name, const char* what) {
 int flags_of(PosixFile::Access access) {
   // Without O_NONBLOCK opening a pipe would wait for a writer.
   if (access == PosixFile::Access::read) return O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-  return O_RDWR | O_CLOEXEC | (access == PosixFile::Access::create ? O_CREAT | O_EXCL : 0);
+  const int if_missing = access == PosixFile::Access::create           ? O_CREAT | O_EXCL
+                         : access == PosixFile::Access::open_or_create ? O_CREAT
+                                                                       : 0;
+  return O_RDWR | O_CLOEXEC | if_missing;
+}
+
+FileStamp to_stamp(const struct stat& status) {
+  const auto nanoseconds = [](const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; };
+  return {.device = status.st_dev,
+          .inode = status.st_ino,
+          .bytes = status.st_size,
+          .modified = nanoseconds(status.st_mtim),
+          .changed = nanoseconds(status.st_ctim)};
+}
+
+const char* kind_of(const struct stat& status) {
+  if (S_ISDIR(status.st_mode)) return "a folder";
+  if (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)) return "a pipe";
+  return "a device";
 }
 
 }  // namespace
@@ -35,24 +53,29 @@ std::string quoted_path(const std::string& path) {
   return quoted_text(absolute);
 }
 
-PosixFile::PosixFile(const std::string& path, Access access)
-    : name_(quoted_path(path)), descriptor_(::open(path.c_str(), flags_of(access), 0666)) {
+FileStamp stamp_of(int descriptor, const std::string& name) {
+  struct stat status {};
+  require_done(::fstat(descriptor, &status) == 0, name, "examined");
+  return to_stamp(status);
+}
+
+std::optional<FileStamp> stamp_at(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  return to_stamp(status);
+}
+
+PosixFile::PosixFile(const std::string& path, Access access, std::string name)
+    : name_(std::move(name)), descriptor_(::open(path.c_str(), flags_of(access), 0666)) {
   require_done(descriptor_ >= 0, name_, access == Access::create ? "created" : "opened");
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(descriptor_);
-    throw DataError(
-        fmt::format("{} is {}, it must be a file", name_, S_ISDIR(status.st_mode) ? "a folder" : "no file"));
+    throw DataError(fmt::format("{} is {}, it must be a file on disk", name_, kind_of(status)));
   }
 }
 
 PosixFile::~PosixFile() { ::close(descriptor_); }
-
-int64_t PosixFile::size() const {
-  struct stat status {};
-  require_done(::fstat(descriptor_, &status) == 0, name_, "examined");
-  return status.st_size;
-}
 
 void PosixFile::read(int64_t offset, std::span<char> bytes) const {
   while (!bytes.empty()) {

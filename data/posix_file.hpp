@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,18 +12,41 @@ namespace heed::data {
 // The absolute path in quotes, control characters escaped: how error texts name a file.
 std::string quoted_path(const std::string& path);
 
+// What the file system tells of a file; nanoseconds since 1970. Bytes that were written since then show in `modified`
+// and `changed`, or not where they were written within the resolution of the file system's times (up to two seconds).
+struct FileStamp {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  int64_t bytes = 0;
+  int64_t modified = 0;  // the content; programs can set it back
+  int64_t changed = 0;   // the content, the name, the rights …
+
+  bool operator==(const FileStamp&) const = default;
+};
+
+// Of an open file. Throws DataError.
+FileStamp stamp_of(int descriptor, const std::string& name);
+
+// Of what the path names now, symbolic links followed; nullopt where it names nothing that can be examined.
+std::optional<FileStamp> stamp_at(const std::string& path);
+
 class PosixFile {
  public:
-  enum class Access { read, read_write, create };  // create: must not exist yet
+  // create: must not exist yet; open_or_create: to write, too.
+  enum class Access { read, read_write, create, open_or_create };
 
   // Opens a regular file. Every function throws DataError: `"/a/b.txt" cannot be opened: No such file or directory`.
-  PosixFile(const std::string& path, Access access);
+  PosixFile(const std::string& path, Access access) : PosixFile(path, access, quoted_path(path)) {}
+  // name: what error texts call it.
+  PosixFile(const std::string& path, Access access, std::string name);
   ~PosixFile();
   PosixFile(const PosixFile&) = delete;
   PosixFile& operator=(const PosixFile&) = delete;
 
-  const std::string& name() const { return name_; }  // quoted_path()
-  int64_t size() const;
+  const std::string& name() const { return name_; }
+  int64_t size() const { return stamp().bytes; }
+  FileStamp stamp() const { return stamp_of(descriptor_, name_); }
+  int descriptor() const { return descriptor_; }
 
   // All of bytes, or an error: also if the file ends before.
   void read(int64_t offset, std::span<char> bytes) const;

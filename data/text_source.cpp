@@ -1,6 +1,9 @@
 #include "data/text_source.hpp"
 
+#include <algorithm>
+
 #include "autograd/core/check.hpp"
+#include "autograd/core/host_limits.hpp"
 #include "data/line_source.hpp"
 #include "data/position_source.hpp"
 #include "data/text_encoding.hpp"
@@ -9,15 +12,86 @@ namespace heed::data {
 
 namespace {
 
-std::vector<int32_t> all_tokens(const TextFile& file, const Tokenizer& tokenizer, const Progress& progress) {
-  std::vector<int32_t> tokens;
+constexpr const char* kTokenFile =
+    "make a token file (heed data prepare) and train from it (data.source = \"tokens\"), or take a shorter text";
+constexpr const char* kNoTokenFile =
+    "take a shorter text, or one cut by position (data.split), which can be a token file (heed data prepare)";
+
+// Memory for the tokens of a text, taken at once where the text is of one kind: the first piece says how many bytes a
+// token has. There are never more tokens than bytes.
+class TokenMemory {
+ public:
+  TokenMemory(const TextFile& file, bool by_lines) : file_(file), by_lines_(by_lines) {}
+
+  void append(std::span<const int32_t> piece, int64_t bytes) {
+    bytes_done_ += bytes;
+    const size_t size = tokens_.size() + piece.size();
+    if (size > tokens_.capacity()) reserve(size);
+    tokens_.insert(tokens_.end(), piece.begin(), piece.end());
+  }
+
+  std::vector<int32_t> take() { return std::move(tokens_); }
+
+ private:
+  void reserve(size_t at_least) {
+    const double per_byte = static_cast<double>(at_least) / static_cast<double>(bytes_done_);
+    const double all = per_byte * static_cast<double>(file_.size()), margin = all / 16;
+    const auto count =
+        std::max(static_cast<int64_t>(at_least), std::min(static_cast<int64_t>(all + margin), file_.size()));
+    constexpr int64_t kEnds = 2;  // that a LineSource adds
+    const auto bytes = (count + kEnds) * static_cast<int64_t>(sizeof(int32_t));
+    with_memory({.bytes = bytes,
+                 .what = fmt::format("{} as tokens ({} of text)", file_.name(), human_bytes(file_.size())),
+                 .advice = by_lines_ ? kNoTokenFile : kTokenFile},
+                [&] { tokens_.reserve(static_cast<size_t>(count + kEnds)); });
+  }
+
+  const TextFile& file_;
+  bool by_lines_;
+  int64_t bytes_done_ = 0;
+  std::vector<int32_t> tokens_;
+};
+
+std::vector<int32_t> all_tokens(const TextFile& file, const Tokenizer& tokenizer, bool by_lines,
+                                const Progress& progress) {
+  TokenMemory memory(file, by_lines);
   encode_file(
       file, tokenizer,
-      [&](std::span<const int32_t> piece, std::string_view) {
-        tokens.insert(tokens.end(), piece.begin(), piece.end());
+      [&](std::span<const int32_t> piece, std::string_view text) {
+        memory.append(piece, static_cast<int64_t>(text.size()));
       },
       progress);
-  return tokens;
+  return memory.take();
+}
+
+std::unique_ptr<Source> read_source(const TextFile& file, const TextConfig& config, const Progress& progress) {
+  const bool by_lines = config.split == TextSplit::lines;
+  std::shared_ptr<const Tokenizer> tokenizer = config.known_tokenizer;
+  if (tokenizer == nullptr) {
+    tokenizer = make_tokenizer(file, {config.tokenizer, config.vocab_size, by_lines}, progress);
+  }
+  std::vector<int32_t> tokens = all_tokens(file, *tokenizer, by_lines, progress);
+  if (by_lines) {
+    const int64_t lines = std::count(tokens.begin(), tokens.end(), *tokenizer->end_token());
+    return with_memory(
+        {.bytes = lines * LineSource::kBytesPerLine,
+         .what = fmt::format("{} as {} lines", file.name(), lines),
+         .advice = kNoTokenFile},
+        [&]() -> std::unique_ptr<Source> {
+          return std::make_unique<LineSource>(
+              LineSource::Parts{file.name(), std::move(tokenizer), std::move(tokens), config.parts, config.seed},
+              config.seq_len);
+        });
+  }
+  const SplitSizes sizes =
+      split_by_fractions(static_cast<int64_t>(tokens.size()), config.parts.val_fraction, config.parts.test_fraction);
+  return std::make_unique<PositionSource>(
+      PositionSource::Parts{.name = file.name(),
+                            .tokenizer = std::move(tokenizer),
+                            .tokens = std::make_unique<TokenVector>(std::move(tokens)),
+                            .sizes = sizes,
+                            .seed = config.seed},
+      config.seq_len);
 }
 
 }  // namespace
@@ -33,25 +107,9 @@ std::unique_ptr<Source> make_text_source(const TextConfig& config, const Progres
     const SplitSizes none = split_by_fractions(0, config.parts.val_fraction, config.parts.test_fraction);
     if (file.size() == 0) require_windows(file.name(), none, config.seq_len);
   }
-  std::shared_ptr<const Tokenizer> tokenizer = config.known_tokenizer;
-  if (tokenizer == nullptr) {
-    tokenizer = make_tokenizer(file, {config.tokenizer, config.vocab_size, by_lines}, progress);
-  }
-  std::vector<int32_t> tokens = all_tokens(file, *tokenizer, progress);
-  if (by_lines) {
-    return std::make_unique<LineSource>(
-        LineSource::Parts{file.name(), std::move(tokenizer), std::move(tokens), config.parts, config.seed},
-        config.seq_len);
-  }
-  const SplitSizes sizes =
-      split_by_fractions(static_cast<int64_t>(tokens.size()), config.parts.val_fraction, config.parts.test_fraction);
-  return std::make_unique<PositionSource>(
-      PositionSource::Parts{.name = file.name(),
-                            .tokenizer = std::move(tokenizer),
-                            .tokens = std::make_unique<TokenVector>(std::move(tokens)),
-                            .sizes = sizes,
-                            .seed = config.seed},
-      config.seq_len);
+  // Where memory is missing for anything but tokens and lines.
+  return with_memory({.bytes = 0, .what = "reading " + file.name(), .advice = by_lines ? kNoTokenFile : kTokenFile},
+                     [&] { return read_source(file, config, progress); });
 }
 
 }  // namespace heed::data

@@ -26,7 +26,8 @@ struct TextConfig {
 };
 
 // A PositionSource without end token, or a LineSource with one. All that can be wrong shows here, before the first
-// step. Throws what TextFile, make_tokenizer() and the source throw.
+// step. Throws what TextFile, make_tokenizer() and the source throw, and MemoryError naming the file where its tokens
+// (or what is made of them) do not fit into memory.
 std::unique_ptr<Source> make_text_source(const TextConfig& config, const Progress& progress = {});
 
 }  // namespace heed::data

@@ -28,7 +28,7 @@ struct CheckpointContent {
   Named<int64_t> integers;
   Named<double> reals;       // every bit is kept, those of a NaN too
   Named<std::string> texts;  // any bytes
-  std::string file;          // where it was loaded from, absolute; is not stored
+  std::string file;          // where it was loaded from, see absolute_name(); is not stored
 
   // These throw CheckpointError with file and dataset where there is no such value; a tensor must also have this dtype
   // and shape.

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "autograd/core/host_limits.hpp"
 #include "data/checksum.hpp"
 #include "train/checkpoint_block.hpp"
 #include "train/descriptor.hpp"
@@ -22,14 +23,20 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kPartBytes = int64_t{1} << 20;
 
+// As it was given where it cannot be made absolute: the current folder may be gone.
+std::string absolute_name(const fs::path& path) {
+  std::error_code problem;
+  const fs::path absolute = fs::absolute(path, problem);
+  return problem ? path.string() : absolute.string();
+}
+
 // The inner functions say what is wrong, this one with which file.
 template <class Action>
 auto naming_file(std::string_view action, const fs::path& path, Action run) {
   try {
     return run();
   } catch (const CheckpointError& error) {
-    throw CheckpointError(
-        fmt::format("cannot {} checkpoint {}: {}", action, fs::absolute(path).string(), error.what()));
+    throw CheckpointError(fmt::format("cannot {} checkpoint {}: {}", action, absolute_name(path), error.what()));
   }
 }
 
@@ -53,6 +60,8 @@ class CheckpointReader {
     read(start_.data(), start_bytes);
     block_ = decode_block({start_.data(), static_cast<size_t>(start_bytes)}, status.st_size);
   }
+
+  int64_t content_bytes() const { return block_.content_bytes; }
 
   // Reads and verifies the whole file.
   ByteBlock whole() {
@@ -99,6 +108,12 @@ class CheckpointReader {
 
 }  // namespace
 
+std::string absolute_name(const fs::path& path) {
+  std::error_code no_current_folder;
+  const fs::path absolute = fs::absolute(path, no_current_folder);
+  return (no_current_folder ? path : absolute).string();
+}
+
 void save_checkpoint(const fs::path& path, const CheckpointContent& content) {
   naming_file("write", path, [&] {
     const ByteBlock file = content_to_image(content);
@@ -115,9 +130,13 @@ int64_t checkpoint_file_bytes(const CheckpointContent& content, std::span<const 
 
 CheckpointContent load_checkpoint(const fs::path& path) {
   return naming_file("read", path, [&] {
-    const ByteBlock file = CheckpointReader(path).whole();
-    CheckpointContent content = image_to_content(file.view());
-    content.file = fs::absolute(path).string();
+    CheckpointReader reader(path);
+    // The file, and its tensors beside it.
+    const MemoryNeed need{.bytes = 2 * reader.content_bytes(),
+                          .what = fmt::format("checkpoint {}", absolute_name(path)),
+                          .advice = "free memory or raise the limit"};
+    CheckpointContent content = with_memory(need, [&] { return image_to_content(reader.whole().view()); });
+    content.file = absolute_name(path);
     return content;
   });
 }

@@ -17,6 +17,9 @@
 
 namespace heed::train {
 
+// How messages name a file: its absolute path, or the path as given where the current folder has been removed.
+std::string absolute_name(const std::filesystem::path& path);
+
 // Puts a checkpoint in the place of the one at path. After an error, a kill or a power cut the old one is still there;
 // see durable_file.hpp. The folder must exist.
 // Throws CheckpointError naming the file and the reason, ValueError for names a checkpoint cannot hold, MemoryError.

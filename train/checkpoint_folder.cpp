@@ -29,7 +29,7 @@ std::optional<int64_t> parse_step(std::string_view name) {
   return parsed.ec == std::errc{} && name == step_file_name(step) ? std::optional(step) : std::nullopt;
 }
 
-std::string full_name(const fs::path& path) { return fs::absolute(path).string(); }
+std::string full_name(const fs::path& path) { return absolute_name(path); }
 
 // Runs what may throw an error of the file system and says what was being done.
 template <class Action>

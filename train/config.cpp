@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "autograd/core/check.hpp"
+#include "train/config_hints.hpp"
 #include "train/config_resolve.hpp"
 #include "train/config_schema.hpp"
 #include "train/toml_reader.hpp"
@@ -37,8 +38,14 @@ std::string read_file(const std::string& path) {
 
 // Every value that is given anywhere is set here.
 void set_value(Config& config, const KeySpec& key, const ConfigValue& value, Origin origin) {
-  require<ConfigError>(key.set(config, value), "{}: key {} is {}, it must be {}", origin.place, key.path(),
-                       describe_value(value), key.allowed);
+  bool is_allowed = false;
+  try {
+    is_allowed = key.set(config, value);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: key {}: {}", origin.place, key.path(), error.what()));
+  }
+  require<ConfigError>(is_allowed, "{}: key {} is {}, it must be {}", origin.place, key.path(), describe_value(value),
+                       key.allowed);
   config.given[key.path()] = std::move(origin);
 }
 
@@ -114,8 +121,14 @@ void apply_override(Config& config, const std::string& argument) {
                        key.allowed);
   const bool is_bare_word = key.is_text && text[first] != '"' && text[first] != '\'';
   const std::optional<ConfigValue> value = read_toml_value(is_bare_word ? quote(text) : text);
-  require<ConfigError>(value.has_value(), "{}: key {} has a value that is not TOML, it must be {}", place, key.path(),
-                       key.allowed);
+  require<ConfigError>(
+      is_utf8(text),
+      "{}: the value of key {} is not UTF-8, it must be {}; a file of another name can be given by a link", place,
+      key.path(), key.allowed);
+  require<ConfigError>(value.has_value(),
+                       "{}: key {} has the value {}, which is not valid TOML (strings in quotes, true/false in lower "
+                       "case), it must be {}",
+                       place, key.path(), shorten(quote(text)), key.allowed);
   set_value(config, key, *value, {OriginKind::command_line, 0, place});
 }
 

@@ -62,7 +62,7 @@ struct OptimConfig {
 struct TrainConfig {
   int64_t steps = 1000;
   int64_t stop_after = 0;        // 0: steps
-  int64_t batch_size = 16;       // sequences per update, over all ranks and micro-batches
+  int64_t batch_size = 16;       // sequences per step, over all ranks and micro-batches
   int64_t micro_batch_size = 0;  // 0: all rows
   uint32_t seed = 1;
   DeviceChoice device = DeviceChoice::automatic;
@@ -72,7 +72,7 @@ struct TrainConfig {
   bool recompute = false;
   bool detect_anomaly = false;
   int64_t eval_interval = 100;
-  int64_t eval_batches = 0;                // 0: the whole split
+  int64_t eval_batches = 0;                // 0: the full split
   FinalEval final_eval = FinalEval::full;  // subset: the first eval_batches batches
   int64_t log_interval = 10;
   int64_t save_interval = 0;  // 0: only at the end
@@ -105,6 +105,7 @@ struct Config {
 
   std::string file_name;                             // as it was given
   std::map<std::string, Origin, std::less<>> given;  // by "table.key"; what is not here has its default
+  std::vector<std::string> notices;  // one line each: values that were lowered to fit others, or that have no effect
 
   Origin origin(std::string_view key) const;
 };
@@ -112,7 +113,8 @@ struct Config {
 // Reads the file, then the overrides: `table.key=value`, or `key=value` where only one table has the key. A value is
 // written as in TOML; strings need no quotes there. All that depends on other values is filled in: num_kv_heads, d_ff,
 // alpha, run_dir ("runs/" and the file's name without ending, in the current folder) and model.vocab_size.
-// A path that is not absolute counts from the current folder.
+// A path that is not absolute counts from the current folder; a leading ~ is the home folder. Where train.steps comes
+// from the command line, warmup_steps and stop_after of the file are lowered to it, with a notice.
 Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
 // The same from text that is already in memory; file_name stands for it in errors and in run_dir.
@@ -124,7 +126,9 @@ Config parse_config(const std::string& text, const std::string& file_name,
 // Shares the batch among ranks. Throws ConfigError unless it is a multiple of ranks times micro_batch_size.
 void share_batch(Config& config, int64_t ranks);
 
-// Every key that has an effect, as TOML that reads back to exactly the same values.
+// Every key that has an effect, as TOML that reads back to exactly the same values. A default that follows from other
+// keys (num_kv_heads from num_heads) is a comment, so that it follows them, too, in a config made from this one; only
+// run_dir is written in any case, so that --resume with this file finds the run.
 std::string config_to_toml(const Config& config);
 
 // Every key with its value and origin, in columns.

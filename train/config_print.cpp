@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "train/config.hpp"
+#include "train/config_resolve.hpp"
 #include "train/config_schema.hpp"
 
 namespace heed::train {
@@ -19,6 +20,13 @@ std::string header(const KeySpec& key) {
 }
 
 std::string default_of(const KeySpec& key) { return key.default_text.empty() ? key.get(Config{}) : key.default_text; }
+
+// Why the resolved config has the key as a comment; empty where it has the key itself.
+std::string comment_of(const Config& config, const KeySpec& key) {
+  if (config.given.contains(key.path())) return "";
+  if (key.path() == "train.seed" && !uses_train_seed(config)) return "no effect without dropout";
+  return key.default_text.empty() || key.path() == "train.run_dir" ? "" : "default: " + key.default_text;
+}
 
 std::string value_text(const Config& config, const KeySpec& key) {
   return key.has_effect(config) ? key.get(config) : "-";
@@ -50,12 +58,13 @@ std::size_t longest(Text text) {
 }  // namespace
 
 std::string config_to_toml(const Config& config) {
-  std::string text;
+  std::string text = "# Every key that has an effect; a line with # is a default that follows from other keys.\n";
   for (const KeySpec& key : schema()) {
     text += header(key);
-    if (key.has_effect(config)) {
-      text += fmt::format("{} = {}\n", key.name, key.get(config));
-    }
+    if (!key.has_effect(config)) continue;
+    const std::string comment = comment_of(config, key);
+    text += comment.empty() ? fmt::format("{} = {}\n", key.name, key.get(config))
+                            : fmt::format("# {} = {}  ({})\n", key.name, key.get(config), comment);
   }
   return text;
 }
@@ -69,6 +78,8 @@ std::string describe_config(const Config& config) {
     text += fmt::format("  {:{}}  {:{}}  {}\n", key.name, name_width, value_text(config, key), value_width,
                         origin_text(config, key));
   }
+  if (!config.notices.empty()) text += "\n";
+  for (const std::string& notice : config.notices) text += "notice  " + notice + "\n";
   return text;
 }
 

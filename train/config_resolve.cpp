@@ -19,7 +19,7 @@ namespace {
 
 using Chain = data::MarkovChain;
 
-constexpr int64_t kMostTokensPerUpdate = int64_t{1} << 32;
+constexpr int64_t kMostTokensPerStep = int64_t{1} << 32;
 
 // Where the one of these keys was given that a reader would change first: on the command line, else the last in the
 // file.
@@ -82,6 +82,22 @@ void check_presence(const Config& config) {
     require_rule(!is_given || key.has_effect(config), config, {key.path().c_str()},
                  "key {} has no effect here, it is only for {}: remove it", key.path(), key.condition());
   }
+}
+
+// Where the command line shortens a run, what the file says for a longer one does not stand in the way.
+void lower_to_steps(Config& config, const char* key, int64_t& value) {
+  const int64_t steps = config.train.steps;
+  if (value <= steps || config.origin(key).kind != OriginKind::file ||
+      config.origin("train.steps").kind != OriginKind::command_line)
+    return;
+  config.notices.push_back(fmt::format("{} {} is lowered to train.steps = {}", key, value, steps));
+  value = steps;
+}
+
+void note_idle_seed(Config& config) {
+  if (!config.given.contains("train.seed") || uses_train_seed(config)) return;
+  config.notices.emplace_back(
+      "train.seed has no effect: dropout is 0; the seeds that change a run are model.seed and data.seed");
 }
 
 bool uses_bpe(const DataConfig& data) {
@@ -159,16 +175,20 @@ void check_optim(const Config& config) {
   const OptimConfig& optim = config.optim;
   require_rule(optim.min_learning_rate <= optim.learning_rate, config,
                {"optim.learning_rate", "optim.min_learning_rate"},
-               "min_learning_rate = {} is more than learning_rate = {}", optim.min_learning_rate, optim.learning_rate);
+               "min_learning_rate = {} is more than learning_rate = {}: change one of them", optim.min_learning_rate,
+               optim.learning_rate);
   require_rule(optim.warmup_steps <= config.train.steps, config, {"optim.warmup_steps", "train.steps"},
-               "warmup_steps = {} is more than steps = {}", optim.warmup_steps, config.train.steps);
+               "warmup_steps = {0} is more than steps = {1}: set optim.warmup_steps to at most {1}, or for a short run "
+               "of a longer schedule set train.steps to at least {0} and train.stop_after={1}",
+               optim.warmup_steps, config.train.steps);
 }
 
 void check_train(const Config& config) {
   require_rule(config.train.stop_after <= config.train.steps, config, {"train.stop_after", "train.steps"},
-               "stop_after = {} is more than steps = {}", config.train.stop_after, config.train.steps);
+               "stop_after = {} is more than steps = {}: change one of them", config.train.stop_after,
+               config.train.steps);
   require_rule(!config.train.tf32 || config.train.precision == DType::f32, config, {"train.tf32", "train.precision"},
-               "tf32 = true is about products of f32, not with precision = \"{}\": remove it",
+               "tf32 = true is for f32 matrix products, not with precision = \"{}\": change one of them",
                name(config.train.precision));
 }
 
@@ -190,8 +210,8 @@ void check_shares(const Config& config) {
 void check_batch(const Config& config) {
   const auto& [model, train] = std::tie(config.model, config.train);
   check_shares(config);
-  require_rule(train.batch_size <= kMostTokensPerUpdate / model.seq_len, config, {"train.batch_size", "model.seq_len"},
-               "batch_size = {} times seq_len = {} is more than 2^32 tokens per update: lower one of them",
+  require_rule(train.batch_size <= kMostTokensPerStep / model.seq_len, config, {"train.batch_size", "model.seq_len"},
+               "batch_size = {} times seq_len = {} is more than 2^32 tokens per step: lower one of them",
                train.batch_size, model.seq_len);
   // Dropout of attention weights numbers them over the whole batch; a double is exact enough far below 2^63.
   const double weights = static_cast<double>(train.batch_size) * static_cast<double>(model.num_heads) *
@@ -204,6 +224,8 @@ void check_batch(const Config& config) {
 
 }  // namespace
 
+bool uses_train_seed(const Config& config) { return config.model.dropout > 0 || config.model.attention_dropout > 0; }
+
 void share_batch(Config& config, int64_t ranks) {
   config.train.ranks = ranks;
   check_shares(config);
@@ -213,6 +235,9 @@ void resolve_config(Config& config) {
   drop_overridden(config);
   check_presence(config);
   fill_in(config);
+  lower_to_steps(config, "optim.warmup_steps", config.optim.warmup_steps);
+  lower_to_steps(config, "train.stop_after", config.train.stop_after);
+  note_idle_seed(config);
   check_model(config);
   check_data(config);
   check_optim(config);

@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <numeric>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "data/dirichlet.hpp"
@@ -50,38 +47,41 @@ class Table {
 };
 
 // Largest values are far above what runs, and small enough that no count of elements or bytes overflows int64.
-// Smallest values above 0 are those that do not vanish in f32.
+// Smallest values above 0 are those that do not vanish in f32; with clip_norm that is the factor on the gradients,
+// which a norm of up to 1e38 divides.
 
 void add_model_keys(std::vector<KeySpec>& keys) {
   using nn::Activation, nn::GptConfig, nn::NormPosition, nn::Position;
   Table<GptConfig> model(keys, "model", &Config::model);
-  model.add("num_layers", &GptConfig::num_layers, integer(1, 1024), "Transformer blocks");
+  model.add("num_layers", &GptConfig::num_layers, integer(1, 1024), "number of Transformer blocks");
   model.add("d_model", &GptConfig::d_model, integer(1, 65536), "width of the residual stream");
   model.add("num_heads", &GptConfig::num_heads, integer(1, 65536), "attention heads; must divide d_model");
   model
       .add("num_kv_heads", &GptConfig::num_kv_heads, integer(1, 65536),
-           "heads of keys and values; must divide num_heads")
+           "key/value heads; must divide num_heads (fewer than num_heads: GQA, 1: MQA)")
       .default_is("num_heads");
-  model.add("d_ff", &GptConfig::d_ff, integer(1, 1'048'576), "width inside the feed-forward layer")
-      .default_is("4 * d_model");
+  model.add("d_ff", &GptConfig::d_ff, integer(1, 1'048'576), "hidden width of the MLP").default_is("4 * d_model");
   model.add("seq_len", &GptConfig::seq_len, integer(1, 1'048'576), "tokens per sequence");
   model.add("norm_position", &GptConfig::norm_position,
             choice<NormPosition>({{"pre", NormPosition::pre}, {"post", NormPosition::post}}),
-            "LayerNorm before a sublayer, or after adding its output");
-  model.add("norm_eps", &GptConfig::norm_eps, number(1e-12, 1), "added to the variance in LayerNorm");
+            "\"pre\": LayerNorm before each sublayer (GPT-2); \"post\": after the residual addition (Vaswani et al.)");
+  model.add("norm_eps", &GptConfig::norm_eps, number(1e-12, 1), "epsilon that LayerNorm adds to the variance");
   model.add("activation", &GptConfig::activation,
-            choice<Activation>({{"gelu", Activation::gelu}, {"relu", Activation::relu}}), "of the feed-forward layer");
+            choice<Activation>({{"gelu", Activation::gelu}, {"relu", Activation::relu}}),
+            "MLP activation; \"gelu\" is the tanh approximation");
   model.add("position", &GptConfig::position,
             choice<Position>(
                 {{"learned", Position::learned}, {"sinusoidal", Position::sinusoidal}, {"none", Position::none}}),
-            "added to the token embeddings");
+            "position embedding, added to the token embedding");
   // With p = 1 nothing would be left, nor would it with a p that rounds to 1.
-  model.add("dropout", &GptConfig::dropout, number(0, 0.99), "share of embeddings and sublayer outputs set to 0");
-  model.add("attention_dropout", &GptConfig::attention_dropout, number(0, 0.99), "share of attention weights set to 0");
+  model.add("dropout", &GptConfig::dropout, number(0, 0.99), "dropout probability on embeddings and residual branches");
+  model.add("attention_dropout", &GptConfig::attention_dropout, number(0, 0.99),
+            "dropout probability on attention weights");
   model.add("bias", &GptConfig::bias, boolean(), "linear layers and LayerNorm have a bias");
-  model.add("tie_embeddings", &GptConfig::tie_embeddings, boolean(), "the output layer is the token embedding");
+  model.add("tie_embeddings", &GptConfig::tie_embeddings, boolean(),
+            "tie the output projection (lm_head) to the token embedding");
   model.add("init_std", &GptConfig::init_std, number(1e-6, 10), "standard deviation of the initial weights");
-  model.add("seed", &GptConfig::seed, seed_number(), "of the initial weights");
+  model.add("seed", &GptConfig::seed, seed_number(), "random seed of weight initialisation");
 }
 
 void add_text_keys(Table<DataConfig>& source) {
@@ -90,28 +90,28 @@ void add_text_keys(Table<DataConfig>& source) {
       .add("tokenizer", &DataConfig::tokenizer,
            choice<TokenizerKind>(
                {{"char", TokenizerKind::character}, {"byte", TokenizerKind::byte}, {"bpe", TokenizerKind::bpe}}),
-           "what a token is")
+           "what a token is: a character, a byte, or a byte-pair piece learnt from the text")
       .only_with("data.source", {"text"});
   source
       .add("split", &DataConfig::split,
            choice<TextSplit>({{"position", TextSplit::position}, {"lines", TextSplit::lines}}),
-           "cut by place in the text, or each line a sequence of its own")
+           "\"position\": consecutive parts of the text; \"lines\": each line is one sequence")
       .only_with("data.source", {"text"});
   source
       .add("val_fraction", &DataConfig::val_fraction, number(0, 0.99),
-           "share of the text for validation; 0: none, so no evaluation and no best.h5")
+           "fraction of the text for validation; 0: no validation, so no best.h5")
       .only_with("data.source", {"text"})
       .unless("data.val_lines");
-  source.add("test_fraction", &DataConfig::test_fraction, number(0, 0.99), "share of the text for the test")
+  source.add("test_fraction", &DataConfig::test_fraction, number(0, 0.99), "fraction of the text for the test split")
       .only_with("data.source", {"text"})
       .unless("data.test_lines");
   source
       .add("val_lines", &DataConfig::val_lines, integer(0, 1'000'000'000),
-           "lines for validation instead of a share; 0: by val_fraction")
+           "number of lines for validation; 0: val_fraction decides")
       .only_with("data.split", {"lines"});
   source
       .add("test_lines", &DataConfig::test_lines, integer(0, 1'000'000'000),
-           "lines for the test instead of a share; 0: by test_fraction")
+           "number of lines for the test split; 0: test_fraction decides")
       .only_with("data.split", {"lines"});
 }
 
@@ -123,28 +123,32 @@ void add_data_keys(std::vector<KeySpec>& keys) {
                                {"skip", DataSource::skip},
                                {"text", DataSource::text},
                                {"tokens", DataSource::tokens}}),
-           "where tokens come from")
+           "where the tokens come from: a random source, a text file or a token file")
       .required();
-  source.add("vocab_size", &DataConfig::vocab_size, integer(2, 65536), "different tokens")
+  source.add("vocab_size", &DataConfig::vocab_size, integer(2, 65536), "vocabulary size")
       .default_is("32, for bpe 512")
       .only_with("data.source", {"ngram", "skip"})
       .only_with("data.tokenizer", {"bpe"});
   source
       .add("order", &DataConfig::order, integer(1, data::MarkovChain::kMaxMemory + 1),
-           "a token depends on the order - 1 before it")
+           "each token depends on the order - 1 tokens before it")
       .only_with("data.source", {"ngram"});
   source
       .add("offsets", &DataConfig::offsets, list(integer(1, data::MarkovChain::kMaxMemory)),
-           "a token depends on those this far before it; all different")
+           "each token depends on the tokens this many places before it; all different")
       .required()
       .only_with("data.source", {"skip"});
   source
       .add("alpha", &DataConfig::alpha, list(number(data::kMinAlpha, data::kMaxAlpha)),
-           "Dirichlet concentrations: without context, then with one token more each")
+           "Dirichlet concentrations of the source: the first without context, then one for each token of context")
       .default_is("[32, 8, 4, 4, …]")
       .only_with("data.source", {"ngram", "skip"});
-  source.add("seed", &DataConfig::seed, seed_number(), "of the source and of the sequences drawn from it");
-  source.add("path", &DataConfig::path, path_name(), "the file, from the current folder")
+  source.add(
+      "seed", &DataConfig::seed, seed_number(),
+      "random seed of the source's tables and of the sampled sequences, with split = \"lines\" of the split too");
+  source
+      .add("path", &DataConfig::path, path_name(),
+           "text file or token file; a relative path counts from the current folder, ~ is the home folder")
       .required()
       .changeable()
       .only_with("data.source", {"text", "tokens"});
@@ -155,65 +159,72 @@ void add_optim_keys(std::vector<KeySpec>& keys) {
   Table<OptimConfig> optim(keys, "optim", &Config::optim);
   optim.add("optimizer", &OptimConfig::optimizer,
             choice<OptimizerKind>({{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}}),
-            "sgd has no momentum");
-  optim.add("learning_rate", &OptimConfig::learning_rate, number(1e-12, 1e30), "highest, reached after the warm-up");
-  optim
-      .add("min_learning_rate", &OptimConfig::min_learning_rate, number(0, 1e30),
-           "where the schedule leads to, one update behind the last")
+            "the optimizer; \"sgd\" has no momentum");
+  optim.add("learning_rate", &OptimConfig::learning_rate, number(1e-12, 1e30),
+            "peak learning rate, reached at the end of warm-up");
+  optim.add("min_learning_rate", &OptimConfig::min_learning_rate, number(0, 1e30), "final learning rate of the decay")
       .only_with("optim.schedule", {"cosine", "linear"});
   optim.add(
       "schedule", &OptimConfig::schedule,
       choice<ScheduleKind>(
           {{"cosine", ScheduleKind::cosine}, {"linear", ScheduleKind::linear}, {"constant", ScheduleKind::constant}}),
-      "of the learning rate after the warm-up");
+      "decay of the learning rate after warm-up");
   optim.add("warmup_steps", &OptimConfig::warmup_steps, integer(0, 1'000'000'000),
-            "updates over which the learning rate rises; at most steps");
+            "linear warm-up steps (at most train.steps)");
   optim.add("weight_decay", &OptimConfig::weight_decay, number(0, 1000),
-            "of parameters with two or more dimensions, times the learning rate");
+            "decoupled weight decay, on matrices and embeddings only");
   // 1 - beta must not vanish in f32.
-  optim.add("beta1", &OptimConfig::beta1, number(0, 0.999999), "decay of the running mean of the gradient")
+  optim
+      .add("beta1", &OptimConfig::beta1, number(0, 0.999999),
+           "decay rate of the first moment, the running mean of the gradient")
       .only_with("optim.optimizer", {"adamw"});
-  optim.add("beta2", &OptimConfig::beta2, number(0, 0.999999), "decay of the running mean of its square")
+  optim
+      .add("beta2", &OptimConfig::beta2, number(0, 0.999999),
+           "decay rate of the second moment, the running mean of the squared gradient")
       .only_with("optim.optimizer", {"adamw"});
-  optim.add("eps", &OptimConfig::eps, number(1e-20, 1), "added to the root of that mean")
+  optim.add("eps", &OptimConfig::eps, number(1e-20, 1), "epsilon in the denominator of AdamW")
       .only_with("optim.optimizer", {"adamw"});
-  optim.add("clip_norm", &OptimConfig::clip_norm, number(0, 1e6),
-            "largest norm of all gradients together; 0: no limit");
+  optim.add("clip_norm", &OptimConfig::clip_norm, number_or_zero(1e-6, 1e6),
+            "clip the global gradient norm to this; 0: off");
 }
 
 void add_train_keys(std::vector<KeySpec>& keys) {
   Table<TrainConfig> train(keys, "train", &Config::train);
-  train.add("steps", &TrainConfig::steps, integer(1, 1'000'000'000), "updates").changeable();
+  train.add("steps", &TrainConfig::steps, integer(1, 1'000'000'000), "number of training steps").changeable();
   train
       .add("stop_after", &TrainConfig::stop_after, integer(0, 1'000'000'000),
-           "end after this many updates of the schedule over steps; 0: after all")
+           "stop early after this many steps, with the schedule of train.steps; 0: off")
       .changeable();
   train.add("batch_size", &TrainConfig::batch_size, integer(1, 1'048'576),
-            "sequences per update, over all ranks and micro-batches");
+            "sequences per step, over all ranks and micro-batches");
   train
       .add("micro_batch_size", &TrainConfig::micro_batch_size, integer(0, 1'048'576),
-           "sequences in memory at a time; must divide batch_size; 0: all")
+           "sequences per forward/backward pass (gradient accumulation); must divide batch_size; 0: the whole batch")
       .changeable();
-  train.add("seed", &TrainConfig::seed, seed_number(), "of the dropout masks");
+  train.add("seed", &TrainConfig::seed, seed_number(),
+            "random seed of the dropout masks; without dropout it has no effect");
   train
       .add("device", &TrainConfig::device,
            choice<DeviceChoice>(
                {{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}}),
-           "where the model runs; auto: a CUDA device where there is one")
+           "where the model runs; \"auto\": on a CUDA device if there is one, else on the CPU")
       .changeable();
   train
       .add("cuda_graph", &TrainConfig::cuda_graph, boolean(),
-           "on CUDA: record an update once and replay it, instead of giving each operation to the device")
+           "on CUDA: capture a step as a CUDA graph and replay it, instead of launching each operation")
       .only_with("train.device", {"auto", "cuda"})
       .changeable();
   train
       .add("tf32", &TrainConfig::tf32, boolean(),
-           "on CUDA: products of f32 on tensor cores, with inputs cut to 10 bits of fraction")
+           "on CUDA: f32 matrix products in TF32 on tensor cores, with 10 mantissa bits in their inputs")
       .only_with("train.device", {"auto", "cuda"});
   train.add("precision", &TrainConfig::precision,
             choice<DType>({{"f32", DType::f32}, {"bf16", DType::bf16}, {"f64", DType::f64}}),
-            "of arithmetic; bf16: activations and products, while weights, moments, gradients and sums stay f32");
-  train.add("recompute", &TrainConfig::recompute, boolean(), "compute each block again in backward, to save memory")
+            "compute precision; \"bf16\": activations and matrix products in bf16; weights, moments, gradients and "
+            "sums in f32");
+  train
+      .add("recompute", &TrainConfig::recompute, boolean(),
+           "activation checkpointing: recompute each block in the backward pass to save memory")
       .changeable();
   train
       .add("detect_anomaly", &TrainConfig::detect_anomaly, boolean(),
@@ -221,79 +232,44 @@ void add_train_keys(std::vector<KeySpec>& keys) {
       .changeable();
   train
       .add("shard_optimizer", &TrainConfig::shard_optimizer, boolean(),
-           "with several ranks: each keeps the optimizer's memory, and in bf16 the f32 weights, of its part only "
+           "with several ranks: each rank keeps only its shard of the optimizer state and of bf16's f32 weights "
            "(ZeRO-1)")
       .changeable();
   train
-      .add(
-          "comm_timeout_s", &TrainConfig::comm_timeout_s, number(0.1, 1e6),
-          "with several ranks: longest wait for another rank before the run ends, also for one that saves or evaluates")
+      .add("comm_timeout_s", &TrainConfig::comm_timeout_s, number(0.1, 1e6),
+           "with several ranks: longest wait for another rank, in seconds, before the run ends")
       .changeable();
-  train.add("eval_interval", &TrainConfig::eval_interval, integer(1, 1'000'000'000), "updates between evaluations")
+  train.add("eval_interval", &TrainConfig::eval_interval, integer(1, 1'000'000'000), "steps between evaluations")
       .changeable();
   train
       .add("eval_batches", &TrainConfig::eval_batches, integer(0, 1'000'000'000),
-           "batches per evaluation; 0: the whole split")
+           "batches per evaluation; 0: the full split")
       .changeable();
   train
       .add("final_eval", &TrainConfig::final_eval,
            choice<FinalEval>({{"full", FinalEval::full}, {"subset", FinalEval::subset}, {"none", FinalEval::none}}),
            "evaluation at the end of the run: the full splits, the first eval_batches batches, or none")
       .changeable();
-  train.add("log_interval", &TrainConfig::log_interval, integer(1, 1'000'000'000), "updates between lines of the log")
+  train.add("log_interval", &TrainConfig::log_interval, integer(1, 1'000'000'000), "steps between log lines")
       .changeable();
-  train.add("run_dir", &TrainConfig::run_dir, path_name(), "folder of the run, from the current folder")
+  train
+      .add("run_dir", &TrainConfig::run_dir, path_name(),
+           "run directory, ~ is the home folder; existing_run decides what happens to an earlier run there")
       .default_is("runs/ and the name of the config file")
       .changeable();
   train
       .add("existing_run", &TrainConfig::existing_run,
            choice<ExistingRun>({{"move", ExistingRun::move}, {"refuse", ExistingRun::refuse}}),
-           "an earlier finished or stopped run in train.run_dir: move it aside to run_dir.1, .2, …, or refuse to start")
+           "what to do with an earlier run in run_dir: move it aside to run_dir.1, .2, …, or refuse to start")
       .changeable();
   train
       .add("save_interval", &TrainConfig::save_interval, integer(0, 1'000'000'000),
-           "updates between checkpoints; 0: only at the end")
+           "steps between checkpoints; 0: only at the end")
       .changeable();
   train
       .add("keep_checkpoints", &TrainConfig::keep_checkpoints, integer(0, 1'000'000),
-           "earlier checkpoints that stay beside the last and the best")
+           "older checkpoints to keep besides last and best")
       .changeable();
-}
-
-std::vector<std::string> table_names() {
-  std::vector<std::string> names;
-  for (const KeySpec& key : schema()) {
-    if (names.empty() || names.back() != key.table) {
-      names.push_back(key.table);
-    }
-  }
-  return names;
-}
-
-// Insertions, deletions and replacements of a character that make b of a (Levenshtein 1966).
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row.back();
-}
-
-// Far away, the nearest name is no help, and the text lists them all.
-bool is_near(std::size_t distance, std::string_view name) { return distance <= 1 + name.size() / 3; }
-
-// As in TOML: quotes only where a bare name would not do.
-std::string show_name(std::string_view name) {
-  const auto is_bare = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; };
-  return !name.empty() && std::all_of(name.begin(), name.end(), is_bare) ? shorten(std::string(name))
-                                                                         : shorten(quote(name));
 }
 
 }  // namespace
@@ -375,41 +351,6 @@ std::vector<const KeySpec*> find_keys(std::string_view name) {
     }
   }
   return found;
-}
-
-std::string unknown_table_text(std::string_view table) {
-  std::vector<std::string> known;
-  std::pair<std::size_t, std::string> nearest{std::string::npos, ""};
-  for (const std::string& name : table_names()) {
-    known.push_back("[" + name + "]");
-    nearest = std::min(nearest, {edit_distance(table, name), known.back()});
-  }
-  return is_near(nearest.first, table)
-             ? fmt::format("unknown table [{}], the nearest known table is {}", show_name(table), nearest.second)
-             : fmt::format("unknown table [{}], it must be {}", show_name(table), join_alternatives(known));
-}
-
-std::string unknown_key_text(std::string_view table, std::string_view name) {
-  const std::string shown = table.empty() ? show_name(name) : fmt::format("{} in [{}]", show_name(name), table);
-  std::vector<std::string> homes, siblings;
-  // Of two names that are equally near, the one in the table at hand is meant.
-  std::tuple<std::size_t, bool, std::string> nearest{std::string::npos, true, ""};
-  for (const KeySpec& key : schema()) {
-    if (key.name == name) {
-      homes.push_back("[" + key.table + "]");
-    }
-    if (key.table == table) {
-      siblings.push_back(key.name);
-    }
-    nearest = std::min(nearest, {edit_distance(name, key.name), key.table != table, key.path()});
-  }
-  if (!homes.empty()) {
-    return fmt::format("key {} belongs to {}", shown, join_alternatives(homes));
-  }
-  if (is_near(std::get<0>(nearest), name) || siblings.empty()) {
-    return fmt::format("unknown key {}, the nearest known key is {}", shown, std::get<2>(nearest));
-  }
-  return fmt::format("unknown key {}, that table has {}", shown, join_alternatives(siblings));
 }
 
 }  // namespace heed::train

@@ -54,9 +54,4 @@ bool is_table(std::string_view name);
 const KeySpec* find_key(std::string_view table, std::string_view name);
 std::vector<const KeySpec*> find_keys(std::string_view name);
 
-// Error texts for a name that the schema does not have, with the nearest one that it has. The table is empty for a key
-// that was given without one.
-std::string unknown_table_text(std::string_view table);
-std::string unknown_key_text(std::string_view table, std::string_view name);
-
 }  // namespace heed::train

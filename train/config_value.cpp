@@ -38,15 +38,30 @@ std::string describe_value(const ConfigValue& value) {
   return kKinds[value.data.index()] + shorten(value_text(value));
 }
 
-std::string shorten(std::string text) {
-  if (text.size() <= kLongestShown) {
-    return text;
+std::string shorten(const std::string& text) {
+  std::string shown;
+  for (std::string_view rest = text; !rest.empty();) {
+    const data::Utf8Step step = data::next_character(rest);
+    const std::string_view bytes = rest.substr(0, static_cast<std::size_t>(step.length));
+    std::string next(bytes);
+    if (step.status != data::Utf8Status::valid) {
+      next.clear();
+      for (const char c : bytes) next += fmt::format("\\x{:02X}", static_cast<unsigned char>(c));
+    }
+    if (shown.size() + next.size() > kLongestShown) return shown + "…";
+    shown += next;
+    rest.remove_prefix(bytes.size());
   }
-  std::size_t end = kLongestShown;
-  while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) {  // not inside a character of UTF-8
-    --end;
+  return shown;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const data::Utf8Step step = data::next_character(text);
+    if (step.status != data::Utf8Status::valid) return false;
+    text.remove_prefix(static_cast<std::size_t>(step.length));
   }
-  return text.substr(0, end) + "…";
+  return true;
 }
 
 std::string quote(std::string_view text) { return data::quoted_text(text); }

@@ -24,8 +24,10 @@ std::string describe_value(const ConfigValue& value);
 // A TOML string in double quotes, on one line whatever it holds.
 std::string quote(std::string_view text);
 
-// Cuts what is too long for an error text.
-std::string shorten(std::string text);
+// Cuts what is too long for an error text, and shows bytes that are not UTF-8 as \xE9.
+std::string shorten(const std::string& text);
+
+bool is_utf8(std::string_view text);
 
 // A TOML float: the shortest decimal that reads back to the same bits.
 std::string format_number(double value);

@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "autograd/core/host_limits.hpp"
 #include "data/hdf5_call.hpp"
 #include "train/checkpoint_block.hpp"
 #include "train/hdf5_handle.hpp"
@@ -143,6 +144,7 @@ int64_t max_image_bytes(const CheckpointContent& content, std::span<const Tensor
 
 ByteBlock content_to_image(const CheckpointContent& content) {
   const int64_t max_bytes = max_image_bytes(content);
+  make_room(max_bytes);  // whether that is enough, HDF5 says
   const data::Hdf5Call call;
   hdf5::ImageWriter writer(hdf5::Elements::written, max_bytes);
   hdf5::write(writer, content);

@@ -1,12 +1,15 @@
 #include "train/ranked_command.hpp"
 
+#include <algorithm>
 #include <exception>
+#include <optional>
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/cuda_backend.hpp"
 #include "train/comm/agreement.hpp"
 #include "train/comm/nccl_communicator.hpp"
 #include "train/output.hpp"
+#include "train/stop_signal.hpp"
 #include "train/trainer.hpp"
 
 namespace heed::train {
@@ -39,23 +42,33 @@ void require_devices(const comm::Launch& launch, const Config& config, const std
                               launch.size, launch.variables, reason);
 }
 
+// The largest exit code, once all ranks have come this far. A launcher ends the other ranks as soon as one has ended
+// with a code other than 0 (Open MPI says so on stderr and takes that code for its own), so none may end before the
+// root has saved. Nor may a second signal end one that waits: some launchers send it to the group of processes and pass
+// it on.
+int common_code(comm::Ranks& ranks, int code) {
+  std::optional<StopSignal> noted_only;
+  if (ranks.size() > 1) noted_only.emplace();
+  const std::vector<int> codes = ranks.gather(code);
+  return *std::max_element(codes.begin(), codes.end());
+}
+
 int run_joined(comm::Ranks& ranks, const Config& config, const std::exception_ptr& config_error,
-               const std::function<void(const Config&, comm::Ranks&)>& command) {
+               const RankedCommand& command) {
   try {
     comm::agree(ranks, [&] {
       if (config_error) std::rethrow_exception(config_error);
     });
     if (ranks.size() > 1) cuda::use_device(ranks.local_rank());
     comm::share_processors(ranks);
-    command(config, ranks);
-    return 0;
+    return common_code(ranks, command(config, ranks));
   } catch (const comm::SharedError& error) {
     if (ranks.is_root()) write_notice(fmt::format("heed: {}\n", error.what()));
     return error.exit_code;
   } catch (const std::exception& error) {
     if (ranks.size() == 1) throw;
     const std::string place = ranks.update() == 0 ? std::string() : fmt::format(", update {}", ranks.update());
-    write_notice(fmt::format("heed: rank {}{}: {}\n", ranks.rank(), place, error.what()));
+    write_notice(fmt::format("heed: rank {}{}: {}\n", ranks.rank(), place, comm::error_text(error)));
     ranks.abort(comm::exit_code(error));
   }
   return 1;  // never: abort() does not return
@@ -63,7 +76,7 @@ int run_joined(comm::Ranks& ranks, const Config& config, const std::exception_pt
 
 }  // namespace
 
-int run_on_ranks(const std::function<Config()>& load, const std::function<void(const Config&, comm::Ranks&)>& command) {
+int run_on_ranks(const std::function<Config()>& load, const RankedCommand& command) {
   Config config;
   std::exception_ptr config_error;
   try {

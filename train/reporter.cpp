@@ -67,7 +67,7 @@ void Reporter::start(const std::string& run_dir) {
   show(config_header(config, trainer_.device()));
   show(trainer_header(trainer_));
   line("run folder    " + run_dir);
-  show(memory_table(estimate_memory(config, trainer_.model())));
+  show(memory_table(estimate_memory(config, trainer_.device())));
 }
 
 void Reporter::check_first_loss(double loss) {

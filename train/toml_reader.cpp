@@ -83,34 +83,66 @@ std::string leading_name(std::string_view line, bool is_header) {
   return line.starts_with(is_header ? ']' : '=') ? name : "";
 }
 
-// The table and the key that the text is at by the end of error.line, as far as plain names tell.
-void find_key(std::string_view text, TomlSyntaxError& error) {
-  for (int64_t number = 1; number <= error.line && !text.empty(); ++number) {
-    const std::size_t length = std::min(text.find('\n'), text.size() - 1) + 1;
-    const std::string_view line = text.substr(0, length);
-    if (const std::string table = leading_name(line, true); !table.empty()) {
-      error.table = table;
-      error.key.clear();
-    } else if (const std::string key = leading_name(line, false); !key.empty()) {
-      error.key = key;
+// Characters of the string that text begins with, its quotes included. One that does not end where it must is not TOML,
+// and what follows is never read.
+std::size_t string_length(std::string_view text) {
+  const std::string fence(3, text.front());
+  const bool is_long = text.starts_with(fence);
+  for (std::size_t i = is_long ? 3 : 1; i < text.size(); ++i) {
+    if (text[i] == '\\' && text.front() == '"') {
+      ++i;
+    } else if (is_long && text.substr(i).starts_with(fence)) {
+      // One or two of the quotes may belong to the string.
+      return std::min({text.find_first_not_of(text.front(), i), i + 5, text.size()});
+    } else if (!is_long && (text[i] == text.front() || text[i] == '\n')) {
+      return text[i] == '\n' ? i : i + 1;
     }
-    text.remove_prefix(length);
+  }
+  return text.size();
+}
+
+// The text with blanks for all characters of strings and comments, and with '\v' for a line break inside a string or
+// brackets, so that what is left are keys, numbers and punctuation, and a line of it holds a whole `key = value`.
+std::string outline(std::string_view text) {
+  std::string bare(text);
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    const bool is_string = c == '"' || c == '\'';
+    depth += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
+    if (c == '\n' && depth > 0) bare[i] = '\v';
+    std::size_t end = is_string ? i + string_length(text.substr(i)) : i + 1;
+    if (c == '#') end = std::min(text.find('\n', i), text.size());
+    for (; (is_string || c == '#') && i < end; ++i) bare[i] = text[i] == '\n' ? '\v' : ' ';
+    i = end;
+  }
+  return bare;
+}
+
+// The key that is being read at error.line and its table, as far as plain names tell.
+void find_key(std::string_view bare, TomlSyntaxError& error) {
+  for (int64_t number = 1; number <= error.line && !bare.empty();) {
+    const std::size_t length = std::min(bare.find('\n'), bare.size() - 1) + 1;
+    const std::string_view line = bare.substr(0, length);
+    if (const std::string table = leading_name(line, true); !table.empty()) error.table = table;
+    error.key = leading_name(line, false);
+    number += 1 + std::count(line.begin(), line.end(), '\v');
+    bare.remove_prefix(length);
   }
 }
 
 // The library takes tables apart by recursion, and a key of a hundred thousand parts overflows the stack. With as many
-// dots in a line, and its own limit of 256 values inside each other, it stays far from that.
-void require_shallow_keys(std::string_view text) {
-  constexpr int kMostDots = 100;
+// dots in a key, and its own limit of 256 values inside each other, it stays far from that.
+void require_shallow_keys(std::string_view bare) {
+  constexpr int kMostDots = 20;
+  constexpr std::string_view kBetweenKeys = "=,[]{}\n";
   int64_t line = 1;
   int dots = 0;
-  for (const char c : text) {
-    if (c == '\n') {
-      ++line;
-      dots = 0;
-    }
+  for (const char c : bare) {
+    if (c == '\n' || c == '\v') ++line;
+    if (kBetweenKeys.find(c) != std::string_view::npos) dots = 0;
     if (c != '.' || ++dots <= kMostDots) continue;
-    TomlSyntaxError error(fmt::format("the line has more than {} dots, a key needs one at most", kMostDots));
+    TomlSyntaxError error(fmt::format("the key has more than {} dots, a key needs one at most", kMostDots));
     error.line = line;
     error.column = 1;
     throw error;
@@ -118,7 +150,8 @@ void require_shallow_keys(std::string_view text) {
 }
 
 toml::table parse(std::string_view text) {
-  require_shallow_keys(text);
+  const std::string bare = outline(text);
+  require_shallow_keys(bare);
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& failure) {
@@ -128,7 +161,7 @@ toml::table parse(std::string_view text) {
     TomlSyntaxError error(shorten(description));
     error.line = failure.source().begin.line;
     error.column = failure.source().begin.column;
-    find_key(text, error);
+    find_key(bare, error);
     throw error;
   }
 }

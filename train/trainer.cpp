@@ -16,6 +16,7 @@
 #include "optim/grad_clip.hpp"
 #include "optim/sgd.hpp"
 #include "train/comm/agreement.hpp"
+#include "train/memory_check.hpp"
 #include "train/number_text.hpp"
 #include "train/text_progress.hpp"
 
@@ -139,10 +140,15 @@ Trainer::Trainer(const Config& config, std::unique_ptr<comm::Ranks> single)
 
 void Trainer::build() {
   share_batch(config_, ranks_.size());
+  const Device device = choose_device(config_);
+  advise_on_training_memory();
+  // Before the data is read, and again when the data has told the size of the vocabulary.
+  require_host_memory(config_, device, false, ranks_.is_root());
   source_ = make_source(config_, nullptr, ranks_.is_root() ? text_progress() : data::Progress());
   config_.model.vocab_size = source_->vocab_size();
+  require_host_memory(config_, device, true, ranks_.is_root());
   loader_ = std::make_unique<data::BatchLoader>(*source_, config_.model.seq_len, config_.train.batch_size);
-  model_ = std::make_unique<nn::Gpt>(config_.model, config_.train.precision, choose_device(config_),
+  model_ = std::make_unique<nn::Gpt>(config_.model, config_.train.precision, device,
                                      comm::GradBuckets::span_multiple(ranks_.size()));
   model_->set_recompute(config_.train.recompute);
 }

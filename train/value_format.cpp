@@ -1,7 +1,12 @@
 #include "train/value_format.hpp"
 
-#include <cmath>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <limits>
+
+#include "autograd/core/check.hpp"
 
 namespace heed::train {
 namespace {
@@ -13,7 +18,19 @@ std::optional<T> get_if_passing(const ConfigValue& value, Passes passes) {
   return held && passes(*held) ? std::optional<T>(*held) : std::nullopt;
 }
 
-bool is_control(unsigned char c) { return c < 0x20 || c == 0x7F; }
+// TOML can hold it, and an error shows it on one line.
+bool is_plain(const std::string& text) {
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
+  return is_utf8(text) && std::none_of(text.begin(), text.end(), is_control);
+}
+
+// Empty if there is none.
+std::string home_folder() {
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && *home != '\0') return home;
+  const passwd* user = ::getpwuid(::getuid());
+  return user != nullptr && user->pw_dir != nullptr ? user->pw_dir : "";
+}
 
 }  // namespace
 
@@ -34,6 +51,15 @@ ValueFormat<double> number(double low, double high) {
   return {fmt::format("a number from {} to {}", low, high), read, format_number};
 }
 
+ValueFormat<double> number_or_zero(double low, double high) {
+  const ValueFormat<double> positive = number(low, high);
+  const auto read = [positive, zero = number(0, 0)](const ConfigValue& value) {
+    const std::optional<double> result = positive.read(value);
+    return result ? result : zero.read(value);
+  };
+  return {positive.allowed + ", or 0", read, format_number};
+}
+
 ValueFormat<uint32_t> seed_number() {
   const ValueFormat<int64_t> wide = integer(0, std::numeric_limits<uint32_t>::max());
   const auto read = [wide](const ConfigValue& value) -> std::optional<uint32_t> {
@@ -50,10 +76,32 @@ ValueFormat<bool> boolean() {
 
 ValueFormat<std::string> path_name() {
   const auto read = [](const ConfigValue& value) {
-    return get_if_passing<std::string>(
-        value, [](const std::string& held) { return std::none_of(held.begin(), held.end(), is_control); });
+    std::optional<std::string> path = get_if_passing<std::string>(value, is_plain);
+    if (!path) return path;
+    path = expand_home(*path);
+    require<ConfigError>(is_plain(*path),
+                         "the home folder {} is not UTF-8 text without control characters: write a path without ~",
+                         shorten(quote(*path)));
+    return path;
   };
-  return {"a string without control characters", read, [](const std::string& value) { return quote(value); }, true};
+  return {"a string in UTF-8 without control characters", read, [](const std::string& value) { return quote(value); },
+          true};
+}
+
+std::string expand_home(const std::string& path) {
+  if (!path.starts_with('~')) return path;
+  require<ConfigError>(
+      path.size() == 1 || path[1] == '/',
+      "{} begins with ~ and a name, which is not expanded: write the whole path, or {} for a file with "
+      "a ~ in its name",
+      shorten(quote(path)), shorten(quote("./" + path)));
+  const std::string home = home_folder();
+  require<ConfigError>(
+      !home.empty(),
+      "{} begins with ~, but HOME is not set and the user has no home folder: write the whole path, or "
+      "{} for a folder named ~",
+      shorten(quote(path)), shorten(quote("./" + path)));
+  return home + path.substr(1);
 }
 
 }  // namespace heed::train

@@ -27,9 +27,16 @@ struct ValueFormat {
 // Ranges include both ends, and are small enough for a double to hold every integer in them.
 ValueFormat<int64_t> integer(int64_t low, int64_t high);
 ValueFormat<double> number(double low, double high);  // takes integers, too; neither NaN nor infinity
+ValueFormat<double> number_or_zero(double low, double high);
 ValueFormat<uint32_t> seed_number();
 ValueFormat<bool> boolean();
+// Its read() gives paths with the home folder for a leading ~, and throws what expand_home() throws.
 ValueFormat<std::string> path_name();
+
+// A path that begins with "~/", or is "~", with $HOME for the "~" (without HOME: the home folder of the user database);
+// every other path as it is, also "./~". Throws ConfigError, one line, for "~name", which only a shell expands, and if
+// there is no home folder.
+std::string expand_home(const std::string& path);
 
 template <class Enum>
 ValueFormat<Enum> choice(const std::vector<std::pair<std::string, Enum>>& names) {

@@ -9,7 +9,6 @@
 #include "data/batch_loader.hpp"
 #include "data/byte_tokenizer.hpp"
 #include "data/char_tokenizer.hpp"
-#include "data/new_file.hpp"
 #include "data/token_source.hpp"
 #include "tests/data/scratch.hpp"
 
@@ -207,29 +206,12 @@ TEST(TokenFile, ADamagedBlockDoesNotKeepOthersFromBeingRead) {
   EXPECT_TRUE(contains(error_text<DataError>([&] { file.verify(); }), {"damaged", "from 65536 on"}));
 }
 
-// HDF5 reads zeros behind the end, which are tokens too.
-TEST(TokenFile, FindsThatItWasCutOffOrGrewAfterItWasOpened) {
-  for (const int change : {-5000, 1}) {
-    const ScratchFolder folder;
-    const std::string path = write_tokens(folder, ByteTokenizer(false), counting_tokens(70'000, 256), {70'000, 0, 0});
-    const TokenFile file(path);
-    Ids tokens(10);
-    file.read(0, tokens);
-    std::filesystem::resize_file(path, std::filesystem::file_size(path) + static_cast<uintmax_t>(change));
-    try {
-      file.read(0, tokens);
-      ADD_FAILURE() << "read on";
-    } catch (const DataError& error) {
-      EXPECT_NE(std::string(error.what()).find("has changed since it was opened"), std::string::npos) << error.what();
-    }
-  }
-}
-
 TEST(TokenFile, RefusesAFileOfAnotherVersionByName) {
   const ScratchFolder folder;
   const std::string path = folder.path("older.h5");
-  Hdf5File::create(path).close();
-  seal_file(path, "heed token file\n", {});
+  Hdf5File::create(path, kSealBlockBytes, path).close();
+  PosixFile sealed(path, PosixFile::Access::read_write);
+  seal_file(sealed, "heed token file4", {});
   EXPECT_TRUE(
       contains(error_text<DataError>([&] { TokenFile file(path); }), {path, "another version", "make it again"}));
 }
@@ -242,9 +224,7 @@ TEST(TokenFile, LongFilesHaveFewChunks) {
   TokenFileWriter writer(folder.path("tokens.h5"), tokenizer, 300'000'000);
   writer.append(tokens);
   writer.finish({700'000, 0, 0}, {});
-  const std::vector<FileRange> ranges =
-      Hdf5File::open(folder.path("tokens.h5")).dataset("tokens", {Hdf5Type::u16}).ranges();
-  EXPECT_EQ(ranges.back().end - ranges.front().begin, 3 * 5 * 65'536 * 2);  // five blocks of 65536 in a chunk
+  EXPECT_EQ(Hdf5File::open(folder.path("tokens.h5")).dataset("tokens", {Hdf5Type::u16}).chunk_elements(), 5 * 65'536);
   const TokenFile file(folder.path("tokens.h5"));
   for (const int64_t first : {0, 5 * 65'536 - 5, 10 * 65'536 - 5, 699'990}) {
     Ids piece(10);
@@ -260,16 +240,14 @@ TEST(TokenFile, RefusesASealedFileWithTheWrongContent) {
   const std::string path = folder.path("odd.h5");
   const std::string tokenizer = ByteTokenizer(false).serialize();
   const auto write = [&](int64_t vocab_size, int64_t train, Hdf5Type type, bool with_tokens) {
-    Hdf5File file = Hdf5File::create(path);
-    std::vector<FileRange> ranges;
+    Hdf5File file = Hdf5File::create(path, kSealBlockBytes, path);
+    file.create_dataset("tokenizer", Hdf5Type::u8, 10)
+        .append(std::span(reinterpret_cast<const uint8_t*>(tokenizer.data()), tokenizer.size()));
     if (with_tokens) {
       Hdf5Dataset tokens = file.create_dataset("tokens", type, 65536);
       if (type == Hdf5Type::u16) tokens.append(std::span<const uint16_t>(std::vector<uint16_t>(10, 3)));
       if (type == Hdf5Type::u8) tokens.append(std::span<const uint8_t>(std::vector<uint8_t>(10, 3)));
-      ranges = tokens.ranges();
     }
-    file.create_dataset("tokenizer", Hdf5Type::u8, 10)
-        .append(std::span(reinterpret_cast<const uint8_t*>(tokenizer.data()), tokenizer.size()));
     file.create_dataset("block_checksum", Hdf5Type::u64, 10)
         .append(std::span<const uint64_t>(std::vector<uint64_t>{1}));
     file.write_attribute("vocab_size", vocab_size);
@@ -281,7 +259,8 @@ TEST(TokenFile, RefusesASealedFileWithTheWrongContent) {
       file.write_attribute(name, std::string(name));
     }
     file.close();
-    seal_file(path, "heed token file2", ranges);
+    PosixFile sealed(path, PosixFile::Access::read_write);
+    seal_file(sealed, "heed token file3", {});
     return error_text<DataError>([&] {
       const TokenFile read(path);
       Ids tokens(10);
@@ -294,25 +273,6 @@ TEST(TokenFile, RefusesASealedFileWithTheWrongContent) {
   EXPECT_TRUE(contains(write(256, 10, Hdf5Type::u16, false), {path, "tokens", "open"}));
   EXPECT_TRUE(contains(write(256, 10, Hdf5Type::u8, true), {path, "tokens", "u8", "u16 or u32"}));
   EXPECT_TRUE(contains(write(256, 10, Hdf5Type::u16, true), {path, "damaged", "from 0 on"}));  // a wrong block_checksum
-}
-
-TEST(NewFile, AppearsWholeOrNotAtAll) {
-  const ScratchFolder folder;
-  folder.write("file", "old");
-  {
-    const NewFile file(folder.path("file"));
-    EXPECT_EQ(folder.names().size(), 2u);
-  }
-  EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
-  EXPECT_EQ(folder.read("file"), "old");
-  NewFile file(folder.path("file"));
-  std::ofstream(file.temporary_path()) << "new";
-  EXPECT_EQ(folder.read("file"), "old");
-  file.commit();
-  EXPECT_EQ(folder.read("file"), "new");
-  EXPECT_EQ(folder.names(), std::vector<std::string>{"file"});
-  EXPECT_TRUE(
-      contains(error_text<DataError>([&] { NewFile none(folder.path("none/file")); }), {"none/file", "created"}));
 }
 
 }  // namespace

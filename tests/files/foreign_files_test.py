@@ -12,6 +12,7 @@ import argparse
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,8 @@ import heed_runs as runs
 HEEDS_NAMES = (
     "lock", "config.toml", "metrics.csv", "summary.json", "best.h5", "last.h5", "out.h5", "run", "run.1", "tmp",
     "config.toml.tmp-123", "metrics.csv.tmp-1", "summary.json.tmp-9", "last.h5.tmp-77", "probe.tmp-3", "probe.tmp-30",
-    "out.h5.tmp-5", ".out.h5.heed", ".heed", ".heed/lock", ".heed/mark", ".heed/tmp", ".heed/config.toml",
+    "out.h5.tmp-5", ".out.h5.heed-8", ".config.toml.heed-123", ".metrics.csv.heed-1", ".summary.json.heed-77",
+    "checkpoints/.last.h5.heed-77", "checkpoints/.best.h5.heed-3", ".heed/.mark.heed-5", ".heed", ".heed/lock", ".heed/mark", ".heed/tmp", ".heed/config.toml",
     "checkpoints", "checkpoints/last.h5", "checkpoints/best.h5", "checkpoints/step-000003.h5",
     "checkpoints/step-000006.h5", "checkpoints/last.h5.tmp-77", "checkpoints/best.h5.tmp-1", "checkpoints/probe.tmp-2",
     "checkpoints/llama/weights.bin", "checkpoints/.heed/mark", "run/lock", "run/config.toml", "run/.heed/lock",
@@ -210,6 +212,8 @@ class Trial:
         code = self.checked(train)
         if self.is_new:
             self.must_succeed(code, "train")
+            if code == 0 and self.random.random() < 0.5:
+                return self.go_on_with_notes(train)
         # What the first run made may be moved aside by the second one, so the same holds for both.
         code = self.checked([*train, "train.steps=3", "model.seed=2"])
         if self.is_new:
@@ -217,6 +221,32 @@ class Trial:
         code = self.checked([*train, "train.steps=3", "model.seed=2", "--resume"])
         if self.is_new:
             self.must_succeed(code, "train --resume")
+        self.try_other_commands()
+        return None
+
+    def go_on_with_notes(self, train):
+        """The user adds files to a folder that heed made: it is not moved any more, and the run can still be resumed."""
+        while True:
+            path = self.run_dir / self.random.choice(
+                (*USERS_NAMES, "checkpoints/mine.h5", "checkpoints/step-9.h5", "config.toml.bak", ".heed/notes"))
+            self.sandbox.plant(path, self.random.choice(("text", "bytes", "empty", "folder", "pipe", "dangling link")))
+            if self.random.random() < 0.4:
+                break
+        self.before = {path: what for path, what in self.foreign().items() if not self.is_heeds(path)}
+        code = self.checked([*train, "train.steps=3"])
+        if code != 2:
+            self.faults.append(f"train again: exit code {code}, must be refused: the run folder has files of the user")
+        self.must_succeed(self.checked([*train, "--resume"]), "train --resume with files of the user")
+        self.try_other_commands()
+
+    def is_heeds(self, path):
+        """Of a first run in a new folder."""
+        inside = os.path.relpath(self.base / path, self.run_dir)
+        return inside in (".", ".heed", ".heed/lock", ".heed/mark", "config.toml", "metrics.csv", "summary.json") or (
+            re.fullmatch(r"checkpoints(/(last|best|step-\d{6})\.h5)?", inside)
+        )
+
+    def try_other_commands(self):
         self.prepare()
         checkpoints = [p for p in self.base.rglob("*.h5") if p.is_file()][:3]
         checkpoints.append(self.sandbox.home / "checkpoints" / "last.h5")
@@ -283,7 +313,7 @@ def main():
             if trial.faults:
                 failed.append(seed)
                 print(f"FAILED: --count 1 --seed {seed} (cwd {trial.cwd}, run_dir {trial.run_dir_text!r})")
-                print("".join(f"    {fault}\n" for fault in trial.faults[:8]), end="")
+                print("".join(f"    {fault}\n" for fault in trial.faults[:8]), end="", flush=True)
     finally:
         shutil.rmtree(base)
     print(

@@ -77,7 +77,7 @@ def what_is_wrong(result, allowed=(0, *ERROR_CODES)):
     if result.returncode not in allowed:
         return f"exit code {result.returncode}, allowed are {allowed}: {result.stderr[-300:]!r}"
     errors = [line for line in result.stderr.splitlines() if line.startswith("heed: ") and ": warning: " not in line]
-    if result.returncode != 0 and len(errors) != 1:
+    if result.returncode > 0 and len(errors) != 1:
         return f"exit code {result.returncode} with {len(errors)} lines of error: {result.stderr[-300:]!r}"
     return None
 
@@ -93,7 +93,7 @@ def entry(path, inode=True):
     if not stat.S_ISREG(status.st_mode):
         return (stat.S_IFMT(status.st_mode), mode)
     with open(path, "rb") as file:
-        content = hashlib.sha256(file.read()).hexdigest()
+        content = hashlib.sha256(file.read(1 << 24)).hexdigest()  # files of a test are shorter, or have holes
     return ("file", mode, status.st_size, content) + ((status.st_ino,) if inode else ())
 
 

@@ -5,8 +5,9 @@
 //   HEED_SHIM_AT       the number k, from 1; none: only count
 //   HEED_SHIM_ERROR    the k-th call fails with this errno; none: SIGKILL right before the call
 //   HEED_SHIM_HALF     set: where the k-th call is a write, the first half of its bytes is written before SIGKILL
-//   HEED_SHIM_WITHOUT  name of a function of which every call fails with HEED_SHIM_ERROR, such as link or flock
+//   HEED_SHIM_WITHOUT  functions with commas between them, such as link,linkat: every call fails with HEED_SHIM_ERROR
 #define _GNU_SOURCE
+#undef _FORTIFY_SOURCE  // it defines some of these functions itself
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -78,11 +79,19 @@ static _Bool is_below(const char* path) {
   return length > 0 && strncmp(path, folder, length) == 0 && (path[length] == '/' || path[length] == 0);
 }
 
+static _Bool is_left_out(const char* function) {
+  const size_t length = strlen(function);
+  for (const char* name = without; name != NULL; name = strchr(name, ',') ? strchr(name, ',') + 1 : NULL) {
+    if (strncmp(name, function, length) == 0 && (name[length] == ',' || name[length] == 0)) return 1;
+  }
+  return 0;
+}
+
 // Whether this call, if it is one of those counted, is the one that kills or fails. Does not return where it kills,
 // except before a write of which half is due.
 static _Bool is_hit(const char* function, const char* path, _Bool may_be_half) {
   if (!is_below(path)) return 0;
-  if (without != NULL && strcmp(function, without) == 0) return 1;
+  if (is_left_out(function)) return 1;
   const long number = atomic_fetch_add(&calls, 1) + 1;
   if (log_file >= 0) {
     char line[PATH_MAX + 64];
@@ -223,7 +232,7 @@ int posix_fallocate(int file, off_t offset, off_t size) {
 
 // Changes nothing, but not every file system can do it.
 int flock(int file, int operation) {
-  if (without != NULL && strcmp(without, "flock") == 0 && is_below(path_of(file))) {
+  if (is_left_out("flock") && is_below(path_of(file))) {
     errno = error;
     return -1;
   }

@@ -15,8 +15,9 @@ namespace heed::test {
 class OddHdf5File {
  public:
   // Takes a byte of the input for each part and some for each odd one; 0 is as it should be.
-  OddHdf5File(const std::string& path, Bytes& bytes)
-      : bytes_(bytes), file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose, "make it") {}
+  OddHdf5File(const std::string& path, Bytes& bytes, hsize_t user_block_bytes = 0)
+      : bytes_(bytes),
+        file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation(user_block_bytes), H5P_DEFAULT), H5Fclose, "make it") {}
 
   // A dataset of one dimension, in chunks.
   void add(const char* name, hid_t type, hid_t type_in_memory, const void* data, hsize_t count) {
@@ -72,6 +73,12 @@ class OddHdf5File {
   void close() { file_.close("complete the file"); }
 
  private:
+  static train::hdf5::Handle creation(hsize_t user_block_bytes) {
+    train::hdf5::Handle properties = train::hdf5::make_properties(H5P_FILE_CREATE);
+    H5Pset_userblock(properties, user_block_bytes);
+    return properties;
+  }
+
   void add_attribute(const char* name, hid_t type, hid_t space, hid_t type_in_memory, const void* value) {
     const hid_t attribute = H5Acreate2(file_, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
     if (attribute < 0) return;

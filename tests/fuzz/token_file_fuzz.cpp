@@ -2,7 +2,7 @@
 //
 // The first byte chooses what the others are:
 // - a file as it is, whose seal must be refused or be right;
-// - the same, and the checksums of its footer are made to fit;
+// - the same, and the checksums of its footer, or of its block, are made to fit;
 // - a tokenizer as it is stored, with a fitting checksum;
 // - what a token file holds, each part as it should be or odd, in an HDF5 file with a seal that fits;
 // - tokens, which must come back as they were.
@@ -31,7 +31,8 @@ using namespace heed;
 using namespace heed::data;
 using heed::test::Bytes, heed::test::expect, heed::test::expect_one_line, heed::test::OddHdf5File;
 
-constexpr std::string_view kMagic = "heed token file2";
+constexpr SealKind kSeal{"heed token file3", "heed token file2", "token file"};
+constexpr std::string_view kMagic = kSeal.footer_magic;
 
 // The one file of this program.
 class OneFile {
@@ -64,7 +65,7 @@ void write_file(std::string_view bytes) {
 
 bool has_seal() {
   try {
-    check_seal(path(), kMagic, "token file");
+    check_seal(PosixFile(path(), PosixFile::Access::read), kSeal);
     return true;
   } catch (const DataError& error) {
     expect_one_line(error.what());
@@ -99,9 +100,56 @@ bool seal_is_right(std::string_view file) {
          word_at(footer, 40) == checksum(table) && word_at(footer, 56) == checksum(footer.substr(0, 56));
 }
 
+// The block at the beginning: magic 0, bytes of the file 16, ranges 24, checksums of body 32, of table 40, zero 48, of
+// the header 56; the table from 64 on.
+bool block_is_right(std::string_view file) {
+  if (file.size() < kSealBlockBytes || word_at(file, 16) != file.size() || word_at(file, 48) != 0) return false;
+  const std::string_view table = file.substr(64, kSealBlockBytes - 64);
+  const uint64_t num_ranges = word_at(file, 24);
+  if (num_ranges > table.size() / 16) return false;
+  if (table.find_first_not_of('\0', 16 * num_ranges) != std::string_view::npos) return false;
+  std::string body(file);
+  uint64_t end = file.size();
+  for (uint64_t i = num_ranges; i-- > 0;) {
+    const uint64_t first = word_at(table, 16 * i), last = word_at(table, 16 * i + 8);
+    if (first > last || last > end || first < kSealBlockBytes) return false;
+    body.erase(first, last - first);
+    end = first;
+  }
+  return file.starts_with(kSeal.magic) &&
+         word_at(file, 32) == checksum(std::string_view(body).substr(kSealBlockBytes)) &&
+         word_at(file, 40) == checksum(table) && word_at(file, 56) == checksum(file.substr(0, 56));
+}
+
 void try_seal(std::string_view file) {
   write_file(file);
-  expect(has_seal() == (file.size() >= kFooterBytes && seal_is_right(file)));
+  const bool has_block = file.size() >= kFooterBytes && file.starts_with(kSeal.magic.substr(0, 15));
+  expect(has_seal() == (has_block ? block_is_right(file) : file.size() >= kFooterBytes && seal_is_right(file)));
+}
+
+// The block with every checksum right, of few ranges, and a body of few bytes.
+void try_fitting_block(Bytes bytes) {
+  const size_t num_ranges = bytes.number() % 4;
+  std::string table;
+  for (size_t i = 0; i < 2 * num_ranges; ++i) {
+    const uint64_t place = kSealBlockBytes + bytes.number() - (bytes.number() == 1 ? 200 : 0);
+    table.append(reinterpret_cast<const char*>(&place), sizeof(place));
+  }
+  table.resize(kSealBlockBytes - 64, '\0');
+  if (bytes.number() == 1) table.back() = 'x';
+  const std::string body(bytes.rest());
+  std::string left = std::string(kSealBlockBytes, '\0') + body;
+  for (size_t i = num_ranges; i-- > 0;) {
+    const uint64_t first = word_at(table, 16 * i), last = word_at(table, 16 * i + 8);
+    if (first <= last && last <= left.size()) left.erase(first, last - first);
+  }
+  left.erase(0, kSealBlockBytes);
+  const uint64_t words[] = {kSealBlockBytes + body.size(), num_ranges, checksum(left), checksum(table), 0};
+  std::string header(kSeal.magic);
+  header.append(reinterpret_cast<const char*>(words), sizeof(words));
+  const uint64_t sum = checksum(header);
+  header.append(reinterpret_cast<const char*>(&sum), sizeof(sum));
+  try_seal(header + table + body);
 }
 
 // One byte for the body and one for the ranges, so that they often fit; eight bytes for each end of a range.
@@ -206,9 +254,9 @@ void try_content(Bytes bytes) {
     const size_t count = std::min<size_t>(65536, tokens.size() - first);
     checksums.push_back(checksum(&tokens[first], static_cast<int64_t>(4 * count)));
   }
-  OddHdf5File file(path(), bytes);
-  file.add("tokens", H5T_STD_U16LE, H5T_NATIVE_INT32, tokens.data(), tokens.size());
+  OddHdf5File file(path(), bytes, kSealBlockBytes);
   file.add("tokenizer", H5T_STD_U8LE, H5T_NATIVE_UINT8, tokenizer.data(), tokenizer.size());
+  file.add("tokens", H5T_STD_U16LE, H5T_NATIVE_INT32, tokens.data(), tokens.size());
   file.add("block_checksum", H5T_STD_U64LE, H5T_NATIVE_UINT64, checksums.data(), checksums.size());
   file.add_attribute("vocab_size", vocab_size);
   const auto size = static_cast<int64_t>(tokens.size());
@@ -218,7 +266,10 @@ void try_content(Bytes bytes) {
   for (const char* name : {"tokenizer_kind", "source_name", "source_checksum", "written_by"}) file.add_attribute(name);
   file.add_attribute("source_bytes", size);
   file.close();
-  seal_file(path(), kMagic, {});
+  {
+    PosixFile sealed(path(), PosixFile::Access::read_write);
+    seal_file(sealed, kSeal.magic, {});
+  }
   try {
     const TokenFile read(path());
     expect(read.sizes().total() == read.size());
@@ -252,10 +303,11 @@ void try_writing(Bytes bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  if (data[0] % 5 == 0) try_seal(bytes);
-  if (data[0] % 5 == 1) try_fitting_seal(Bytes(bytes));
-  if (data[0] % 5 == 2) try_tokenizer(Bytes(bytes));
-  if (data[0] % 5 == 3) try_content(Bytes(bytes));
-  if (data[0] % 5 == 4) try_writing(Bytes(bytes));
+  if (data[0] % 6 == 0) try_seal(bytes);
+  if (data[0] % 6 == 1) try_fitting_seal(Bytes(bytes));
+  if (data[0] % 6 == 2) try_tokenizer(Bytes(bytes));
+  if (data[0] % 6 == 3) try_content(Bytes(bytes));
+  if (data[0] % 6 == 4) try_writing(Bytes(bytes));
+  if (data[0] % 6 == 5) try_fitting_block(Bytes(bytes));
   return 0;
 }

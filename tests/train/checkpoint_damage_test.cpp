@@ -1,4 +1,5 @@
 // Files that are no whole checkpoint: each is refused with its name and a reason, before HDF5 sees it.
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -104,13 +105,107 @@ TEST_F(CheckpointDamageTest, ForeignFiles) {
 }
 
 TEST_F(CheckpointDamageTest, WhatIsNoFile) {
-  expect_refused(folder_.path(), "it is a folder");
-  expect_refused(folder_.path() / "none.h5", "No such file or directory");
-  expect_refused(path_ / "inside.h5", "Not a directory");
-  expect_refused("/dev/zero", "it is no regular file");
-  const fs::path pipe = folder_.path() / "pipe.h5";
+  const fs::path folder = folder_.path(), pipe = folder / "pipe.h5", socket = folder / "socket.h5";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  expect_refused(pipe, "it is no regular file");
+  ASSERT_EQ(mknod(socket.c_str(), S_IFSOCK | 0600, 0), 0);
+  fs::create_symlink("nowhere", folder / "dangling.h5");
+  fs::create_symlink("loop.h5", folder / "loop.h5");
+  fs::create_symlink(folder, folder / "to_folder.h5");
+  fs::create_symlink(pipe, folder / "to_pipe.h5");
+  const std::vector<std::pair<fs::path, const char*>> table = {
+      {folder, "it is a folder"},
+      {folder / "to_folder.h5", "it is a folder"},
+      {folder / "none.h5", "cannot open it: No such file or directory"},
+      {folder / "dangling.h5", "cannot open it: No such file or directory"},
+      {folder / "loop.h5", "cannot open it: Too many levels of symbolic links"},
+      {path_ / "inside.h5", "cannot open it: Not a directory"},
+      {folder / std::string(300, 'a'), "cannot open it: File name too long"},
+      {"/dev/zero", "it is no regular file"},
+      {"/dev/null", "it is no regular file"},
+      {pipe, "it is no regular file"},
+      {folder / "to_pipe.h5", "it is no regular file"},
+      {socket, "cannot open it: No such device or address"},
+      {"/proc/self/status", "it is empty"},  // as files of /proc say
+  };
+  for (const auto& [path, reason] : table) expect_refused(path, reason);
+}
+
+TEST_F(CheckpointDamageTest, LinksAndReadOnlyFilesAreFiles) {
+  fs::create_symlink(path_, folder_.path() / "link.h5");
+  fs::permissions(path_, fs::perms::owner_read);
+  expect_same(load_checkpoint(folder_.path() / "link.h5"), sample_content());
+  EXPECT_EQ(load_checkpoint(folder_.path() / "link.h5").file, (folder_.path() / "link.h5").string());
+}
+
+// Sparse, so that it takes no room: a file of which only the size is known is refused by its first block.
+TEST_F(CheckpointDamageTest, Huge) {
+  fs::resize_file(path_, uintmax_t{1} << 40);
+  expect_refused(path_, "it is damaged: 1099511627264 bytes follow its first block, ");
+  fs::resize_file(folder_.path() / "last.h5", 0);
+  fs::resize_file(path_, uintmax_t{1} << 40);
+  expect_refused(path_, "it is no checkpoint of heed");
+}
+
+#if !defined(__SANITIZE_ADDRESS__)
+TEST_F(CheckpointDamageTest, AFileLargerThanTheMemory) {
+  const auto block = encode_block({(int64_t{1} << 40) - kBlockBytes, 0});
+  write_file(path_, {block.data(), block.size()});
+  fs::resize_file(path_, uintmax_t{1} << 40);
+  const std::string outcome = in_child([&]() -> std::string {
+    const rlimit limit{size_t{1} << 30, size_t{1} << 30};
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) return "no limit";
+    try {
+      load_checkpoint(path_);
+    } catch (const MemoryError& error) {
+      return error.what();
+    }
+    return "loaded";
+  });
+  EXPECT_EQ(outcome, "out of memory: 1099511627776 bytes asked for (a checkpoint)");
+}
+#endif
+
+TEST_F(CheckpointDamageTest, PlacesWhereNothingCanBeSaved) {
+  const fs::path folder = folder_.path(), taken = folder / "taken.h5";
+  fs::create_directory(taken);
+  fs::create_directory(folder / "read_only");
+  fs::permissions(folder, fs::perms::all);
+  fs::permissions(folder / "read_only", fs::perms::owner_read | fs::perms::others_read | fs::perms::others_exec);
+  const std::vector<std::pair<fs::path, const char*>> table = {
+      {taken, "cannot take the place of the old file: Is a directory"},
+      {folder / "none/last.h5", "no new file can be made in its folder: No such file or directory"},
+      {path_ / "last.h5", "no new file can be made in its folder: Not a directory"},
+      {folder / "read_only/last.h5", "no new file can be made in its folder: Permission denied"},
+      {folder / std::string(300, 'a'), "no new file can be made in its folder: File name too long"},
+  };
+  const auto before = names_in(folder);
+  for (const auto& [path, reason] : table) {
+    const std::string error = in_child([&, to = path]() -> std::string {
+      if (::getuid() == 0 && ::setuid(65534) != 0) return "no other user";  // root may write everywhere
+      return checkpoint_error([&] { save_checkpoint(to, sample_content()); });
+    });
+    EXPECT_EQ(error, "cannot write checkpoint " + path.string() + ": " + reason);
+  }
+  EXPECT_EQ(names_in(folder), before);
+  EXPECT_EQ(read_file(path_), bytes_);
+}
+
+// A relative path has no absolute one then; what the library says about that is nothing for the user.
+TEST_F(CheckpointDamageTest, TheCurrentFolderIsRemoved) {
+  const fs::path gone = folder_.path() / "gone";
+  fs::create_directory(gone);
+  const std::string errors = in_child([&]() -> std::string {
+    fs::current_path(gone);
+    fs::remove(gone);
+    return checkpoint_error([&] { load_checkpoint("last.h5"); }) + "\n" +
+           checkpoint_error([&] { save_checkpoint("last.h5", {}); }) + "\n" +
+           checkpoint_error([&] { load_checkpoint(path_).integer("none"); });
+  });
+  EXPECT_EQ(errors,
+            "cannot read checkpoint last.h5: cannot open it: No such file or directory\n"
+            "cannot write checkpoint last.h5: no new file can be made in its folder: No such file or directory\n"
+            "checkpoint " +
+                path_.string() + ": dataset integers/none is missing");
 }
 
 TEST_F(CheckpointDamageTest, AFileThatMayNotBeRead) {

@@ -110,12 +110,12 @@ TEST_F(CheckpointFolderTest, TemporariesAreNeverTakenAndRemovedBeforeARun) {
   CheckpointFolder folder(run_.path(), 1);
   EXPECT_EQ(folder.prepare(), Names{});
   save(folder, {1});
-  fs::rename(folder.last(), checkpoints_ / "last.h5.tmp-12");
-  write_file(checkpoints_ / "step-000009.h5.tmp-345", "half");
+  fs::rename(folder.last(), checkpoints_ / ".last.h5.heed-12");
+  write_file(checkpoints_ / ".step-000009.h5.heed-345", "half");
   write_file(checkpoints_ / "notes.txt", "mine");
   write_file(checkpoints_ / "step-9.h5", "mine");
   expect_text(checkpoint_error([&] { folder.load_newest(); }), "there is no checkpoint in ");
-  EXPECT_EQ(folder.prepare(), (Names{"last.h5.tmp-12", "step-000009.h5.tmp-345"}));
+  EXPECT_EQ(folder.prepare(), (Names{".last.h5.heed-12", ".step-000009.h5.heed-345"}));
   EXPECT_EQ(names(), (Names{"notes.txt", "step-9.h5"}));
 }
 

@@ -177,9 +177,10 @@ TEST(CheckpointInterruptTest, AFolderInThePlaceOfTheFileIsAnError) {
 }
 
 TEST(CheckpointInterruptTest, NamesOfTemporaries) {
-  for (const char* name : {"last.h5.tmp-1", "best.h5.tmp-31415", "a.tmp-1.tmp-2"}) EXPECT_TRUE(is_temporary_name(name));
+  for (const char* name : {".last.h5.heed-1", ".best.h5.heed-31415", ".a.heed-1.heed-2"})
+    EXPECT_TRUE(is_temporary_name(name));
   for (const char* name :
-       {"last.h5", "last.h5.tmp", "last.h5.tmp-", "last.h5.tmp-1a", ".tmp-1", "tmp-1", "a.tmp-1.h5"}) {
+       {"last.h5", "last.h5.heed-1", ".last.h5.heed-", ".last.h5.heed-1a", ".heed-1", "heed-1", ".a.heed-1.h5"}) {
     EXPECT_FALSE(is_temporary_name(name)) << name;
   }
 }

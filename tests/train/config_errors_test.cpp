@@ -13,34 +13,6 @@
 namespace heed::train {
 namespace {
 
-TEST(ConfigErrorsTest, AMisspeltKeyNamesTheNearest) {
-  expect_contains(config_error(file_with("optim", "learing_rate = 1.0")),
-                  {"tiny.toml:4:1: ", "unknown key learing_rate in [optim]", "optim.learning_rate"});
-  expect_contains(config_error(kNgram, {"learing_rate=1.0"}),
-                  {"argument \"learing_rate=1.0\"", "unknown key learing_rate", "optim.learning_rate"});
-  expect_contains(config_error(kNgram, {"optim.learing_rate=1.0"}), {"in [optim]", "optim.learning_rate"});
-}
-
-TEST(ConfigErrorsTest, EveryMisspeltKeyNamesTheNearest) {
-  for (const KeySample& sample : key_samples()) {
-    const std::string doubled = sample.name.substr(0, 1) + sample.name;
-    const std::string dashed = sample.name + "-";
-    for (const std::string& wrong : {doubled, dashed}) {
-      expect_contains(config_error(file_with(sample.table, wrong + " = " + sample.value)),
-                      {"tiny.toml:", "unknown key " + wrong + " in [" + sample.table + "]",
-                       "nearest known key is " + sample.path()});
-      expect_contains(config_error(kNgram, {sample.table + "." + wrong + "=" + sample.value}),
-                      {"unknown key " + wrong, "nearest known key is " + sample.path()});
-    }
-  }
-}
-
-TEST(ConfigErrorsTest, AKeyLikeNoOtherListsTheTable) {
-  expect_contains(config_error(file_with("train", "zzzzzzzzzz = 1")),
-                  {"unknown key zzzzzzzzzz in [train]", "steps", "run_dir"});
-  expect_contains(config_error(kNgram, {"zzzzzzzzzzzzzzz=1"}), {"unknown key", "nearest known key"});
-}
-
 TEST(ConfigErrorsTest, AKeyInTheWrongTableNamesTheRightOne) {
   for (const KeySample& sample : key_samples()) {
     const std::string home = sample.name == "seed" ? "[model], [data] or [train]" : "[" + sample.table + "]";
@@ -53,17 +25,6 @@ TEST(ConfigErrorsTest, AKeyInTheWrongTableNamesTheRightOne) {
     expect_contains(config_error(sample.name + " = " + sample.value + "\n" + kNgram),
                     {"tiny.toml:1:1: ", "belongs to " + home});
   }
-}
-
-TEST(ConfigErrorsTest, UnknownTables) {
-  expect_contains(config_error(std::string(kNgram) + "[trian]\nsteps = 1\n"),
-                  {"tiny.toml:3:2: ", "unknown table [trian]", "[train]"});
-  expect_contains(config_error(std::string(kNgram) + "[trian]\n"), {"unknown table [trian]"});
-  expect_contains(config_error(std::string(kNgram) + "[zzzzzzzz]\n"), {"[model], [data], [optim] or [train]"});
-  expect_contains(config_error(kNgram, {"trian.steps=1"}), {"argument", "unknown table [trian]", "[train]"});
-  expect_contains(config_error(kNgram, {"model.x.y=1"}), {"unknown key x.y in [model]"});
-  expect_contains(config_error(kNgram, {".steps=1"}), {"unknown table"});
-  expect_contains(config_error(kNgram, {"train.=1"}), {"unknown key"});
 }
 
 TEST(ConfigErrorsTest, ATableIsATable) {
@@ -145,7 +106,7 @@ TEST(ConfigErrorsTest, LettersThatAreNotAsciiOnlyStandInStringsAndComments) {
         "x = \"\"\"\\é\"\"\"", "x = 1é=\"", "\xff", "# \xc3\n", "x = '\xe9'"}) {
     expect_contains(config_error(text), {"tiny.toml:"});
   }
-  expect_contains(config_error(kNgram, {"num_layers=\u00a02"}), {"key model.num_layers", "not TOML"});
+  expect_contains(config_error(kNgram, {"num_layers=\u00a02"}), {"key model.num_layers", "not valid TOML"});
   const std::string sound = "\ufeff# é\n[train]\nrun_dir = \"\"\"\\\n é\"\"\"\"\" # é\n" + std::string(kNgram);
   EXPECT_EQ(parse_config(sound, "a.toml").train.run_dir, "é\"\"");
   EXPECT_EQ(parse_config(file_with("train", "run_dir = 'é\\' # é"), "a.toml").train.run_dir, "é\\");
@@ -214,7 +175,7 @@ TEST(ConfigErrorsTest, Ranges) {
       {"optim", "beta1", {"0", "0.999"}, {"1", "-0.1", "1.5", "0.99999999"}},
       {"optim", "beta2", {"0", "0.999"}, {"1", "-0.1", "1.5", "0.99999999"}},
       {"optim", "eps", {"1e-8", "1e-20"}, {"0", "-1e-8", "1e-40"}},
-      {"optim", "clip_norm", {"0", "1e6"}, {"-1", "1e7"}},
+      {"optim", "clip_norm", {"0", "0.0", "-0.0", "1e-6", "1e6"}, {"-1", "1e-7", "1e-320", "-1e-6", "1e7"}},
       {"train", "steps", {"1", "1000000000"}, {"0", "-1", "1000000001"}},
       {"train", "batch_size", {"1", "1048576"}, {"0", "-1", "1048577"}},
       {"train", "micro_batch_size", {"0", "16"}, {"-1"}},
@@ -284,16 +245,6 @@ TEST(ConfigErrorsTest, DamagedTextIsReadOrRefused) {
     }
   }
   EXPECT_GT(refused, 500);
-}
-
-TEST(ConfigErrorsTest, KeysOfManyPartsDoNotOverflowTheStack) {
-  std::string parts;
-  for (int i = 0; i < 200'000; ++i) parts += "a.";
-  expect_contains(config_error(kNgram + parts + "b = 1"), {"tiny.toml:3:1", "more than 100 dots"});
-  expect_contains(config_error(kNgram, {"offsets={" + parts + "b = 1}"}), {"argument", "data.offsets"});
-  std::string nested = kNgram;
-  for (int i = 0; i < 300; ++i) nested += parts.substr(0, 200) + "b = [{";
-  config_error(nested);
 }
 
 TEST(ConfigErrorsTest, AFileNameWithAControlCharacterIsRefused) {

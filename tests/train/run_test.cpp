@@ -48,15 +48,16 @@ TEST_F(Run, WritesItsFiles) {
   const auto rows = metrics("a");
   ASSERT_EQ(rows.size(), 1u + 6);
   EXPECT_EQ(rows[0], (std::vector<std::string>{"step", "tokens", "train_loss", "val_loss", "learning_rate", "grad_norm",
-                                               "tokens_per_s", "seconds"}));
+                                               "tokens_per_s", "seconds", "final_val_loss"}));
   for (size_t i = 1; i <= 6; ++i) {
     EXPECT_EQ(rows[i][0], std::to_string(i));
     EXPECT_EQ(rows[i][1], std::to_string(i * 12 * 8));
     EXPECT_EQ(rows[i][3].empty(), i != 4 && i != 6) << "an evaluation after update " << i;
   }
   const std::string json = read_file(folder_.path() / "a" / "summary.json");
-  for (const char* key : {"steps", "parameters", "train_loss", "val_loss", "best_val_loss", "test_loss", "entropy",
-                          "excess", "waited_s_per_update", "tokens_per_s", "seconds", "peak_memory_bytes"}) {
+  for (const char* key : {"written_by", "status", "reason", "val_targets", "bits_per_byte", "best_val_targets",
+                          "config", "steps", "parameters", "train_loss", "val_loss", "best_val_loss", "test_loss",
+                          "entropy", "excess", "waited_s_per_update", "tokens_per_s", "seconds", "peak_memory_bytes"}) {
     EXPECT_NE(json.find("\"" + std::string(key) + "\": "), std::string::npos) << key;
   }
   EXPECT_EQ(json.find("nan"), std::string::npos);

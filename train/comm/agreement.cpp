@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "autograd/core/check.hpp"
+#include "autograd/core/host_limits.hpp"
 
 namespace heed::comm {
 namespace {
@@ -37,7 +38,18 @@ std::string first_difference(const std::string& a, const std::string& b, int oth
   }
 }
 
+bool is_out_of_memory(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         dynamic_cast<const std::length_error*>(&error) != nullptr;
+}
+
 }  // namespace
+
+std::string error_text(const std::exception& error) {
+  if (!is_out_of_memory(error)) return error.what();
+  return out_of_memory(
+      {.bytes = 0, .what = "this command", .advice = "free memory, raise the limit or do less at a time"});
+}
 
 int exit_code(const std::exception& error) {
   const auto is = [&]<class E>(E*) { return dynamic_cast<const E*>(&error) != nullptr; };
@@ -45,7 +57,7 @@ int exit_code(const std::exception& error) {
   if (is(static_cast<DataError*>(nullptr))) return 3;
   if (is(static_cast<CheckpointError*>(nullptr))) return 4;
   if (is(static_cast<DeviceError*>(nullptr)) || is(static_cast<MemoryError*>(nullptr))) return 5;
-  if (is(static_cast<std::bad_alloc*>(nullptr))) return 5;
+  if (is_out_of_memory(error)) return 5;
   if (is(static_cast<DivergedError*>(nullptr))) return 6;
   if (is(static_cast<CommunicationError*>(nullptr))) return 7;
   return 1;
@@ -59,7 +71,7 @@ void agree(Ranks& ranks, const std::function<void()>& f) {
     f();
   } catch (const std::exception& error) {
     code = exit_code(error);
-    text = error.what();
+    text = error_text(error);
   }
   const std::vector<int> codes = ranks.gather(code);
   const auto failed = std::find_if(codes.begin(), codes.end(), [](int one) { return one != 0; });

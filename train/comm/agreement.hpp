@@ -18,6 +18,10 @@ struct SharedError : std::runtime_error {
 // The exit code that an exception stands for (autograd/core/check.hpp).
 int exit_code(const std::exception& error);
 
+// What is said of an error: its text, and for the bare errors of the standard library, which name nothing
+// (std::bad_alloc and the std::length_error of a vector), that memory is missing and how much there is.
+std::string error_text(const std::exception& error);
+
 // Runs f, which must not be collective, on each rank, and throws SharedError on all where it threw on any. In a world
 // of one f's own exception comes through.
 void agree(Ranks& ranks, const std::function<void()>& f);

@@ -8,8 +8,7 @@
 namespace heed::test {
 namespace {
 
-const Shape kShape{32, 32};
-constexpr int64_t kElements = 1024;  // of a parameter: a bucket each
+const Shape kShape{32, 32};  // a bucket each
 
 // Six parameters, and a shorter one in the last bucket. The gradient of parameter i on rank r is
 // values_of(…, seed(i, r)).

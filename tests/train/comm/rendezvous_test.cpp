@@ -170,18 +170,28 @@ TEST(Rendezvous, NamesAPortThatAnotherProgramHas) {
   }
 }
 
-// Also nothing is left in shared memory.
+// Files of boards (train/comm/board.hpp).
+size_t boards() {
+  const std::filesystem::directory_iterator files("/dev/shm");
+  return static_cast<size_t>(std::count_if(begin(files), end(files), [](const auto& entry) {
+    return entry.path().filename().string().starts_with("heed-" + std::to_string(getuid()));
+  }));
+}
+
+// And leaves nothing behind.
 TEST(Rendezvous, SaysWhoIsMissingAndWhereLongBeforeTheTimeout) {
   EXPECT_LE(seconds_to_notice(600), 10);
   for (const int rank : {0, 1}) {
     const test::TemporaryFolder folder;
     const auto output = folder.path() / "stderr";
     const int port = free_port();
+    const size_t before = boards();
     const std::string address = "127.0.0.1:" + std::to_string(port);
     const std::string result = rank_of(launch_of(rank, 3, port), 1, [=] {
                                  ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600), STDERR_FILENO);
                                }).result();
     EXPECT_EQ(result, "[the child process ended with status 1792]") << "the watchdog ends it";
+    EXPECT_EQ(boards(), before);
     const std::string variables = "; if no such process was started, RANK=" + std::to_string(rank) +
                                   ", WORLD_SIZE=3 may be left over: unset RANK and WORLD_SIZE\n";
     const std::string end = "heed: rank " + std::to_string(rank) +
