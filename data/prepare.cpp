@@ -8,6 +8,7 @@
 #include "data/splits.hpp"
 #include "data/text_encoding.hpp"
 #include "data/token_file.hpp"
+#include "data/utf8.hpp"
 
 namespace heed::data {
 
@@ -50,8 +51,9 @@ std::string describe_token_file(const std::string& path, const Progress& progres
       "from          {}, {} bytes ({:.3f} a token), XXH64 {}\n"
       "written by    {}\n",
       file.name(), file.size(), hdf5_type_name(file.type()), train, validation, test,
-      tokenizer_name(file.tokenizer()->kind()), file.tokenizer()->vocab_size(), from.source_name, from.source_bytes,
-      static_cast<double>(from.source_bytes) / static_cast<double>(file.size()), from.source_checksum, from.written_by);
+      tokenizer_name(file.tokenizer()->kind()), file.tokenizer()->vocab_size(), quoted_text(from.source_name),
+      from.source_bytes, static_cast<double>(from.source_bytes) / static_cast<double>(file.size()),
+      printable(from.source_checksum), printable(from.written_by));
 }
 
 }  // namespace heed::data

@@ -66,7 +66,7 @@ void Reporter::start(const std::string& run_dir) {
   const Config& config = trainer_.config();
   show(config_header(config, trainer_.device()));
   show(trainer_header(trainer_));
-  show(fmt::format("run folder    {}\n", run_dir));
+  line("run folder    " + run_dir);
   show(memory_table(estimate_memory(config, trainer_.device())));
 }
 
@@ -84,7 +84,7 @@ void Reporter::check_first_loss(double loss) {
 
 void Reporter::line(const std::string& text) {
   progress_.erase();
-  show(text + "\n");
+  show(data::printable(text) + "\n");
 }
 
 std::string Reporter::eta() const { return "ETA " + duration_text(remaining_.seconds(trainer_.step())); }

@@ -28,7 +28,7 @@ ProgressFields phase_fields(const std::string& phase, int64_t done, int64_t tota
 
 data::Progress text_progress() {
   // std::function copies what it holds, a line must not be copied.
-  const auto line = std::make_shared<ProgressLine>(STDERR_FILENO, write_notice);
+  const auto line = std::make_shared<ProgressLine>(STDERR_FILENO, write_progress);
   if (!line->enabled()) return {};
   return [line, last = std::string(), begin = Clock::now()](const char* phase, int64_t done, int64_t total) mutable {
     const bool is_new = phase != last;

@@ -32,8 +32,9 @@ TEST(RemainingTime, CountsEveryEvaluationThatIsLeft) {
   EXPECT_EQ(make(0, 45).windows_left(0), 2 * 100 + 100 + 30);
   EXPECT_EQ(make(0, 40).windows_left(0), 2 * 100 + 30);
   // Bounded at the end: the subset is known from the last step, or after an early stop evaluated for it.
-  EXPECT_EQ(make(5, 0, FinalEval::subset).windows_left(0), 3 * 20);
+  EXPECT_EQ(make(5, 0, FinalEval::subset).windows_left(0), 3 * 20 + 20);
   EXPECT_EQ(make(5, 45, FinalEval::subset).windows_left(0), 2 * 20 + 20 + 20);
+  EXPECT_EQ(make(5, 45, FinalEval::none).windows_left(0), 2 * 20);
   EXPECT_EQ(make(5, 0, FinalEval::none).windows_left(0), 3 * 20);
   EXPECT_EQ(RemainingTime(test::tiny_config({"steps=50", "eval_interval=20"}), 0, 0).windows_left(0), 0);
 }

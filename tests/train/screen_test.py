@@ -192,6 +192,43 @@ class Header(ScreenTest):
         self.assertIn("2 heads (1 kv), d_ff", model("run_dir=c", "num_kv_heads=1"))
 
 
+class Names(ScreenTest):
+    """Files whose names would change the terminal. The screen refuses every control character that heed writes."""
+
+    EVIL = "evil\x1b[31m\r\n\x07\u009b31m\u202egnp"
+
+    def check(self, code, *arguments):
+        result = self.on_terminal(80, *arguments)
+        self.assertEqual(result.code, code, result.raw)
+        if code != 0:
+            self.assertEqual(result.raw.count("\n"), 1, result.raw)
+        self.assertNotIn("\u202e", result.raw)
+        return result.raw.replace("\r\n", "\n")
+
+    def test_token_files(self):
+        text, output = self.folder / self.EVIL, self.folder / (self.EVIL + ".h5")
+        text.write_text("abcd" * 500)
+        shown = r"evil\u001B[31m\u000D\u000A\u0007\u009B31m\u202Egnp"
+        prepared = self.check(0, "data", "prepare", text, output)
+        self.assertIn(f'from          "{shown}", 2000 bytes', prepared)
+        self.assertIn(f'{shown}.h5"\n', prepared)
+        info = self.check(0, "data", "info", output)
+        self.assertEqual(info[info.index("file "):], prepared[prepared.index("file "):])
+        self.assertIn(shown, self.check(3, "data", "prepare", text, output))
+        self.assertIn(shown, self.check(3, "data", "info", text))
+
+    def test_everything_else_that_names_a_file(self):
+        path = self.folder / self.EVIL
+        for arguments, code in (
+                (["train", path], 2), (["train", self.config, f"train.run_dir={path}"], 2),
+                (["train", self.config, self.EVIL], 2), (["config", path], 2), (["generate", path], 4),
+                (["eval", path], 4), (["data", "info", path], 3), (["train", self.config, f"--{self.EVIL}"], 2),
+                (["gradcheck", self.EVIL], 2)):
+            with self.subTest(arguments[0]):
+                self.assertIn(r"\u001B", self.check(code, *arguments))
+        self.check(2, self.EVIL)
+
+
 class OtherCommands(ScreenTest):
     def test_eval_shows_a_bar(self):
         self.assertEqual(self.in_pipe("train", self.config, "steps=1").returncode, 0)
