@@ -30,6 +30,7 @@ class LineSource final : public Source {
     std::vector<int32_t> tokens;  // lines, each closed by the end token; the last one may lack it
     LineSplitConfig split;
     uint32_t seed = 0;
+    std::string text_changes = {};
   };
 
   // All windows have seq_len targets. Throws ValueError if the tokenizer has no end token; ConfigError as
@@ -46,6 +47,8 @@ class LineSource final : public Source {
 
   std::string fingerprint() const override { return fingerprint_->text(); }
   bool matches_fingerprint(const std::string& stored) const override;
+
+  std::string text_changes() const override { return text_changes_; }
 
   const SplitSizes& sizes() const { return sizes_; }  // in lines
 
@@ -65,6 +68,7 @@ class LineSource final : public Source {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<int32_t> tokens_;  // end token, line, end token, line, … end token
   uint32_t seed_;
+  std::string text_changes_;
   int64_t seq_len_;
   SplitSizes sizes_;
   std::vector<Window> windows_[3];

@@ -9,9 +9,10 @@ namespace heed::data {
 
 namespace {
 
-std::vector<int32_t> all_tokens(const TextFile& file, const Tokenizer& tokenizer, const Progress& progress) {
+std::vector<int32_t> all_tokens(const TextFile& file, const Tokenizer& tokenizer, const Progress& progress,
+                                std::string& changes) {
   std::vector<int32_t> tokens;
-  encode_file(
+  changes = encode_file(
       file, tokenizer,
       [&](std::span<const int32_t> piece, std::string_view) {
         tokens.insert(tokens.end(), piece.begin(), piece.end());
@@ -35,10 +36,11 @@ std::unique_ptr<Source> make_text_source(const TextConfig& config, const Progres
   }
   std::unique_ptr<Tokenizer> tokenizer =
       make_tokenizer(file, {config.tokenizer, config.vocab_size, by_lines}, progress);
-  std::vector<int32_t> tokens = all_tokens(file, *tokenizer, progress);
+  std::string changes;
+  std::vector<int32_t> tokens = all_tokens(file, *tokenizer, progress, changes);
   if (by_lines) {
     return std::make_unique<LineSource>(
-        LineSource::Parts{file.name(), std::move(tokenizer), std::move(tokens), config.parts, config.seed},
+        LineSource::Parts{file.name(), std::move(tokenizer), std::move(tokens), config.parts, config.seed, changes},
         config.seq_len);
   }
   const SplitSizes sizes =
@@ -48,7 +50,8 @@ std::unique_ptr<Source> make_text_source(const TextConfig& config, const Progres
                             .tokenizer = std::move(tokenizer),
                             .tokens = std::make_unique<TokenVector>(std::move(tokens)),
                             .sizes = sizes,
-                            .seed = config.seed},
+                            .seed = config.seed,
+                            .text_changes = changes},
       config.seq_len);
 }
 

@@ -9,6 +9,7 @@ std::unique_ptr<Source> make_token_source(const TokenSourceConfig& config) {
   auto file = std::make_unique<TokenFile>(config.path);
   PositionSource::Parts parts{file->name(),  file->tokenizer(), nullptr,
                               file->sizes(), config.seed,       "the fractions given to heed data prepare"};
+  parts.text_changes = printable(file->provenance().source_changes);
   parts.tokens = std::move(file);
   return std::make_unique<PositionSource>(std::move(parts), config.seq_len);
 }

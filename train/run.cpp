@@ -72,6 +72,8 @@ class Run {
     folder_->begin(resumed_step);
     for (const std::string& notice : folder_->notices()) reporter_.line("notice        " + notice);
     reporter_.start(folder_->path());
+    if (const std::string changes = trainer_.source().text_changes(); !changes.empty())
+      reporter_.line("notice        the text is read with: " + changes);
     if (!has_validation_)
       reporter_.line("validation    none: the data has no such split, and there will be no best.h5");
     if (resumed_step) reporter_.line(fmt::format("resumed       after update {}", *resumed_step));
