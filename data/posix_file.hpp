@@ -9,7 +9,13 @@
 
 namespace heed::data {
 
-// The absolute path in quotes, control characters escaped: how error texts name a file.
+// Safe to print, whatever it holds: control characters become \u001B, bytes that are no UTF-8 \xFF.
+std::string printable(std::string_view text);
+
+// The same in quotes; quotes and backslashes in it get a backslash.
+std::string quoted_text(std::string_view text);
+
+// The absolute path, quoted: how error texts name a file.
 std::string quoted_path(const std::string& path);
 
 // What the file system tells of a file; nanoseconds since 1970. Bytes that were written since then show in `modified`
