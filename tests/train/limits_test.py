@@ -189,7 +189,7 @@ class Memory(Limits):
     def test_a_resume_that_does_not_fit_loses_nothing(self):
         self.assertEqual(self.train(*LARGE, "stop_after=2").returncode, 0)
         before = self.last.read_bytes()
-        self.assert_refused(self.train_with(200, *LARGE, "--resume"), "last.h5", "ulimit -v")
+        self.assert_refused(self.train_with(225, *LARGE, "--resume"), "last.h5", "ulimit -v")
         self.assertEqual(self.last.read_bytes(), before)
         result = self.train_with(320, *LARGE, "--resume")
         self.assertEqual(result.returncode, 0, result.stderr)
