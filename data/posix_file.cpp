@@ -47,34 +47,6 @@ const char* kind_of(const struct stat& status) {
 
 }  // namespace
 
-std::string printable(std::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    const Utf8Step step = next_character(text);
-    const char32_t c = step.code_point;
-    const bool is_control = c < 0x20 || (0x7F <= c && c < 0xA0) || c == 0x2028 || c == 0x2029;
-    const size_t length = step.status == Utf8Status::valid ? static_cast<size_t>(step.length) : 1;
-    if (step.status != Utf8Status::valid) {
-      result += fmt::format("\\x{:02X}", static_cast<uint8_t>(text.front()));
-    } else if (is_control) {
-      result += fmt::format("\\u{:04X}", static_cast<uint32_t>(c));
-    } else {
-      result += text.substr(0, length);
-    }
-    text.remove_prefix(length);
-  }
-  return result;
-}
-
-std::string quoted_text(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') escaped += '\\';
-    escaped += c;
-  }
-  return '"' + printable(escaped) + '"';
-}
-
 std::string quoted_path(const std::string& path) {
   std::error_code ignored;
   return quoted_text(std::filesystem::absolute(path, ignored).lexically_normal().string());

@@ -7,13 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "data/utf8.hpp"
+
 namespace heed::data {
-
-// Safe to print, whatever it holds: control characters become \u001B, bytes that are no UTF-8 \xFF.
-std::string printable(std::string_view text);
-
-// The same in quotes; quotes and backslashes in it get a backslash.
-std::string quoted_text(std::string_view text);
 
 // The absolute path, quoted: how error texts name a file.
 std::string quoted_path(const std::string& path);
