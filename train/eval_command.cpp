@@ -12,6 +12,7 @@
 #include "train/checkpoint_match.hpp"
 #include "train/config_value.hpp"
 #include "train/evaluator.hpp"
+#include "train/number_text.hpp"
 #include "train/output.hpp"
 #include "train/reporter.hpp"
 #include "train/run_path.hpp"
@@ -80,7 +81,7 @@ void print_evaluation(const std::string& label, const Evaluation& e, const std::
   require<DivergedError>(std::isfinite(e.loss),
                          "eval: the {} loss is {}: the checkpoint's weights give values that are not finite; take an "
                          "earlier checkpoint",
-                         label, e.loss);
+                         label, loss_text(e.loss));
   print("{:<11} loss {:.6f}  perplexity {:.6g}", label, e.loss, std::exp(e.loss));
   if (e.target_bytes > 0) {
     const double bits = e.loss * static_cast<double>(e.targets) / std::numbers::ln2;
