@@ -171,7 +171,8 @@ class Failures(RandomMoments):
 
 
 class Signals(RandomMoments):
-    """All ranks end after the same update with exit code 0, and the run goes on as if nothing had been."""
+    """All ranks end after the same step, with 128 and the number of the signal, and the run goes on as if nothing had
+    been. mpirun passes the code on, and says that a process returned it."""
 
     reference = []
 
@@ -181,7 +182,7 @@ class Signals(RandomMoments):
             Signals.reference = rows_of(self.folder / "whole")
         return Signals.reference[:count]
 
-    def check(self, kind, send, name):
+    def check(self, kind, send, name, number):
         def once(_):
             job = self.mpirun((2, self.long_run()))
             job.wait_for_update(random.randint(1, 100))
@@ -189,7 +190,8 @@ class Signals(RandomMoments):
             time.sleep(random.uniform(0, 0.02))
             began = time.monotonic()
             send(job, members)
-            self.assertEqual(self.end_of(job, kind, began), 0, job.words)
+            self.assertEqual(self.end_of(job, kind, began), 128 + number, job.words)
+            self.assertNotIn("heed: ", job.stderr)
             said = re.findall(rf"^stopped +by {name} after update (\d+); go on with --resume$", job.stdout, re.M)
             self.assertEqual(len(said), 1, job.words)
             step = int(said[0])
@@ -201,17 +203,22 @@ class Signals(RandomMoments):
         self.repeat(kind, once)
 
     def test_to_mpirun(self):
-        self.check("SIGUSR1 to mpirun", lambda job, _: os.kill(job.process.pid, signal.SIGUSR1), "SIGUSR1")
+        self.check("SIGUSR1 to mpirun", lambda job, _: os.kill(job.process.pid, signal.SIGUSR1), "SIGUSR1",
+                   signal.SIGUSR1)
 
     def test_to_all_ranks(self):
         def send(_, members):
             for number in members.values():
                 os.kill(number, signal.SIGTERM)
-        self.check("SIGTERM to all ranks", send, "(?:SIGTERM|a signal to another rank)")
+        self.check("SIGTERM to all ranks", send, "(?:SIGTERM|a signal to another rank)", signal.SIGTERM)
 
     def test_to_one_rank(self):
         self.check("SIGTERM to one rank", lambda _, members: os.kill(members[random.randrange(2)], signal.SIGTERM),
-                   "(?:SIGTERM|a signal to another rank)")
+                   "(?:SIGTERM|a signal to another rank)", signal.SIGTERM)
+
+    def test_an_interrupt_to_one_rank(self):
+        self.check("SIGINT to one rank", lambda _, members: os.kill(members[random.randrange(2)], signal.SIGINT),
+                   "(?:SIGINT|a signal to another rank)", signal.SIGINT)
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ TEST_P(CommunicatorByMpi, RefusesWhatCannotBeShared) {
 TEST_P(CommunicatorByMpi, CountsTheSecondsOfAllWaits) {
   if (ranks_.size() == 1) return;
   constexpr int kWaits = 3;
+  constexpr double kMostOfThePauses = 0.09;  // seconds, of 0.12
   for (int i = 0; i < kWaits; ++i) {
     const Tensor values = values_of(16, ranks_.rank(), GetParam());
     if (!ranks_.is_root()) usleep(40'000);
@@ -95,7 +96,7 @@ TEST_P(CommunicatorByMpi, CountsTheSecondsOfAllWaits) {
     ranks_.barrier();
   }
   if (ranks_.is_root()) {
-    EXPECT_GE(communicator_->waited_seconds(), kWaits * 0.03);
+    EXPECT_GE(communicator_->waited_seconds(), kMostOfThePauses);
   }
 }
 
