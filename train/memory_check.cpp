@@ -61,7 +61,7 @@ std::optional<std::string> check_host_memory(const HostMemory& need, const std::
 void require_host_memory(const Config& config, Device device, bool data_is_loaded, bool saves) {
   const HostMemory need = host_memory(config, device, data_is_loaded, saves);
   const std::optional<std::string> notice = check_host_memory(need, memory_limit());
-  if (notice && data_is_loaded) write_notice(fmt::format("heed: notice: {}\n", *notice));
+  if (notice && data_is_loaded && saves) write_notice(fmt::format("heed: notice: {}\n", *notice));
 }
 
 void require_checkpoint_memory(const Config& config, Device device) {

@@ -31,7 +31,8 @@ HostMemory host_memory(const Config& config, Device device, bool data_is_loaded,
 // above 90 % of what is free, else nothing.
 std::optional<std::string> check_host_memory(const HostMemory& need, const std::optional<MemoryLimit>& limit);
 
-// The check against the limits of this process; a notice goes to stderr at once, since what follows may be killed.
+// The check against the limits of this process. A notice goes to stderr at once, since what follows may be killed: that
+// of rank 0, once the data is loaded. Ranks on one machine are not added up: each looks at its own need.
 void require_host_memory(const Config& config, Device device, bool data_is_loaded, bool saves);
 
 // When all but activations has its memory: is there room for a checkpoint? Now it costs nothing to say no, after the
