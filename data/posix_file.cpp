@@ -49,8 +49,7 @@ const char* kind_of(const struct stat& status) {
 
 std::string quoted_path(const std::string& path) {
   std::error_code ignored;
-  const std::string absolute = std::filesystem::absolute(path, ignored).lexically_normal().string();
-  return quoted_text(absolute);
+  return quoted_text(std::filesystem::absolute(path, ignored).lexically_normal().string());
 }
 
 FileStamp stamp_of(int descriptor, const std::string& name) {

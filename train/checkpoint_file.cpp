@@ -24,12 +24,6 @@ namespace fs = std::filesystem;
 constexpr int64_t kPartBytes = int64_t{1} << 20;
 
 // As it was given where it cannot be made absolute: the current folder may be gone.
-std::string absolute_name(const fs::path& path) {
-  std::error_code problem;
-  const fs::path absolute = fs::absolute(path, problem);
-  return problem ? path.string() : absolute.string();
-}
-
 // The inner functions say what is wrong, this one with which file.
 template <class Action>
 auto naming_file(std::string_view action, const fs::path& path, Action run) {

@@ -8,6 +8,7 @@
 
 #include "autograd/core/check.hpp"
 #include "train/config_hints.hpp"
+#include "train/config_schema.hpp"
 
 namespace heed::train {
 namespace {
@@ -173,15 +174,6 @@ std::string describe_usage_error(const CLI::App& app, const CLI::ParseError& err
     text = describe_mismatch(text);
   }
   return fmt::format("{} ({} --help)", text, full_name(command));
-}
-
-std::string as_one_line(const std::string& text) {
-  std::string line;
-  for (const char c : text) {
-    const auto code = static_cast<uint8_t>(c);
-    line += code < 0x20 || code == 0x7F ? fmt::format("\\u{:04X}", code) : std::string(1, c);
-  }
-  return line;
 }
 
 }  // namespace heed::train

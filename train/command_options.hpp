@@ -65,7 +65,4 @@ void require_known_command(const CLI::App& app, int argc, const char* const* arg
 // One line for a command line that CLI11 refuses: what is wrong and the --help that tells more.
 std::string describe_usage_error(const CLI::App& app, const CLI::ParseError& error);
 
-// Control characters become \u001B: an error is one line, and what a user or a file wrote moves no terminal.
-std::string as_one_line(const std::string& text);
-
 }  // namespace heed::train

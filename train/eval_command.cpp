@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "data/posix_file.hpp"
+#include "data/text_file.hpp"
 #include "data/token_source.hpp"
 #include "train/checkpoint_file.hpp"
 #include "train/checkpoint_match.hpp"
@@ -48,7 +49,14 @@ std::unique_ptr<data::Source> make_whole_text(const LoadedModel& loaded) {
   DataConfig& d = config.data;
   d.val_fraction = d.test_fraction = 0;
   d.val_lines = d.test_lines = 0;
-  if (d.source == DataSource::text) return make_source(config, loaded.tokenizer, text_progress());
+  // Training needs a whole window, evaluation only a target; lines are cut for the windows of the loader.
+  if (d.split == data::TextSplit::position) config.model.seq_len = 1;
+  if (d.source == DataSource::text) {
+    const data::TextFile file(d.path);
+    require<DataError>(file.size() > 1, "eval: {} has {} bytes, a text to evaluate needs at least 2", file.name(),
+                       file.size());
+    return make_source(config, loaded.tokenizer, text_progress());
+  }
   std::unique_ptr<data::Source> source =
       data::make_token_source({.path = d.path, .seed = d.seed, .seq_len = config.model.seq_len, .whole = true});
   require<DataError>(source->tokenizer()->serialize() == loaded.tokenizer->serialize(),

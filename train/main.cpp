@@ -6,19 +6,17 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
-#include <filesystem>
 #include <sstream>
 
 #include "autograd/core/check.hpp"
 #include "train/bench.hpp"
-#include "train/comm/agreement.hpp"
-#include "train/comm/launch.hpp"
 #include "train/command_options.hpp"
 #include "train/config.hpp"
 #include "train/data_command.hpp"
 #include "train/eval_command.hpp"
 #include "train/generate.hpp"
 #include "train/gradcheck_command.hpp"
+#include "train/guarded_command.hpp"
 #include "train/info_command.hpp"
 #include "train/output.hpp"
 #include "train/ranked_command.hpp"
@@ -46,36 +44,6 @@ struct Arguments {
   DType dtype = DType::f32;
   train::BenchUpdateOptions bench_update;
 };
-
-int print_error(const std::string& text, int code) {
-  train::write_notice(fmt::format("heed: {}\n", train::as_one_line(text)));
-  return code;
-}
-
-int guarded(const std::function<int()>& command) {
-  try {
-    return command();
-  } catch (const std::filesystem::filesystem_error& error) {
-    return print_error(fmt::format("the path \"{}\" cannot be used: {}; is the current folder still there?",
-                                   error.path1().string(), error.code().message()),
-                       2);
-  } catch (const std::exception& error) {
-    return print_error(comm::error_text(error), comm::exit_code(error));
-  }
-}
-
-// Several processes of a command that knows nothing of the others would print everything several times, and write the
-// same files. Of those that a launcher has started the first says so.
-int run_alone(const std::string& command, const std::function<int()>& action) {
-  return guarded([&] {
-    const comm::Launch launch = comm::find_launch();
-    if (launch.size == 1) return action();
-    if (launch.rank > 0) return 2;
-    throw ConfigError(fmt::format("{} runs as one process, but {} has started {}: start it without {}{}", command,
-                                  launch.launcher, launch.size, launch.launcher,
-                                  launch.by_mpi ? "" : ", or unset RANK and WORLD_SIZE"));
-  });
-}
 
 // A shell ends a loop at Ctrl-C only if the command in it died of the signal, not if it returned 130. Signals of batch
 // systems are no deaths: SIGXCPU would leave a core file.
@@ -115,11 +83,11 @@ struct Runner {
 
   // On one process.
   void alone(CLI::App* command, const std::string& name, const std::function<int()>& action) const {
-    command->callback([this, name, action] { code = run_alone(name, action); });
+    command->callback([this, name, action] { code = train::run_alone(name, action); });
   }
   // On all ranks that a launcher has started; the command joins them.
   void on_ranks(CLI::App* command, const std::function<int()>& action) const {
-    command->callback([this, action] { code = guarded(action); });
+    command->callback([this, action] { code = train::guarded(action); });
   }
 };
 
@@ -216,7 +184,7 @@ void add_data(CLI::App& app, Arguments& arguments, const Runner& run) {
 
 int run_bench(const Arguments& arguments) {
   if (arguments.config.empty()) {
-    return run_alone("bench", [&] {
+    return train::run_alone("bench", [&] {
       train::bench_operations(
           arguments.operations,
           {.device = arguments.device, .dtype = arguments.dtype, .as_json = arguments.bench_update.as_json});
@@ -304,14 +272,14 @@ int main(int argc, char** argv) {
   add_info(app, run);
   // After the commands, which would take it over.
   app.footer("heed COMMAND --help explains a command. ./heed test builds and runs the tests.");
-  const int status = guarded([&] {
+  const int status = train::guarded([&] {
     try {
       train::require_known_command(app, argc, argv);
       app.parse(argc, argv);
       return code;
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return print_help(app, error);
-      return print_error(train::describe_usage_error(app, error), 2);
+      return train::print_error(train::describe_usage_error(app, error), 2);
     }
   });
   return end_by_signal(arguments.stop_signal, status);

@@ -25,7 +25,7 @@ HEEDS_NAMES = (
     "lock", "config.toml", "metrics.csv", "summary.json", "best.h5", "last.h5", "out.h5", "run", "run.1", "tmp",
     "config.toml.tmp-123", "metrics.csv.tmp-1", "summary.json.tmp-9", "last.h5.tmp-77", "probe.tmp-3", "probe.tmp-30",
     "out.h5.tmp-5", ".out.h5.heed-8", ".config.toml.heed-123", ".metrics.csv.heed-1", ".summary.json.heed-77",
-    "checkpoints/.last.h5.heed-77", "checkpoints/.best.h5.heed-3", ".heed/.mark.heed-5", ".heed", ".heed/lock", ".heed/mark", ".heed/tmp", ".heed/config.toml",
+    "checkpoints/.last.h5.heed-77", "checkpoints/.best.h5.heed-3", ".heed", ".heed/lock", ".heed/mark", ".heed/tmp", ".heed/config.toml",
     "checkpoints", "checkpoints/last.h5", "checkpoints/best.h5", "checkpoints/step-000003.h5",
     "checkpoints/step-000006.h5", "checkpoints/last.h5.tmp-77", "checkpoints/best.h5.tmp-1", "checkpoints/probe.tmp-2",
     "checkpoints/llama/weights.bin", "checkpoints/.heed/mark", "run/lock", "run/config.toml", "run/.heed/lock",
