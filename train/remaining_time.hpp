@@ -20,8 +20,6 @@ class RemainingTime {
   double seconds(int64_t step) const;
 
   int64_t last_step() const { return last_step_; }  // train.steps or train.stop_after
-  // Windows that a periodic evaluation covers.
-  int64_t periodic_windows() const { return periodic_windows_; }
   // Windows that are still to be evaluated after `step`, at the end of the run too.
   int64_t windows_left(int64_t step) const;
 

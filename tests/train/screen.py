@@ -142,8 +142,17 @@ def run(command, columns, term="xterm", cwd=None, env=None, on_output=None, time
     raw = b""
 
     def resize(new_columns):
+        """While the process is stopped, after all that it wrote for the old width."""
+        nonlocal raw
+        os.kill(process, signal.SIGSTOP)
+        os.waitpid(process, os.WUNTRACED)
+        while select.select([terminal], [], [], 0)[0]:
+            data = os.read(terminal, 65536)
+            raw += data
+            screen.feed(data)
         set_size(terminal, new_columns)
         screen.resize(new_columns)
+        os.kill(process, signal.SIGCONT)
 
     end = time.monotonic() + timeout
     try:
