@@ -5,8 +5,11 @@
 //   /reals/<name>      f64, a scalar
 //   /texts/<name>      u8, one dimension: the bytes of the text
 // Little-endian, contiguous, no timestamps: the same content gives the same bytes. The four groups are always there.
-// HDF5 1.10 and later read it. HDF5 is not made for hostile or damaged bytes and may crash on them: whoever reads must
-// have verified a checksum before.
+// HDF5 1.10 and later read it. HDF5 is not made for damaged bytes and may crash on them: whoever reads must have
+// verified a checksum before. A checksum does not stop a file that was made to do harm, so what could reach other files
+// or take endless time or memory is refused: links that are not hard, elements in other files or datasets, in chunks or
+// behind filters, objects with two paths, datasets that share elements, names that heed does not write, other top
+// groups. Attributes are ignored.
 #pragma once
 
 #include <span>

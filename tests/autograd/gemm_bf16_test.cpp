@@ -1,6 +1,7 @@
 // bf16 products, on the processor's instructions where it has them and widened to f32, against sums in f64.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -104,6 +105,17 @@ TYPED_TEST(Bf16Gemm, NanShows) {
       const auto result = product.run(widened);
       const auto bad = std::count_if(result.begin(), result.end(), [](float v) { return std::isnan(v); });
       EXPECT_EQ(bad, 10) << "one row";
+    }
+  }
+}
+
+// oneDNN's primitives are kept by shape and form: one that was made for another product must not be taken.
+TEST(Bf16GemmCache, ProductsThatDifferInOneSizeOrInTheResultOnly) {
+  const std::vector<std::array<int64_t, 3>> sizes = {{24, 40, 56}, {25, 40, 56}, {24, 41, 56}, {24, 40, 57}};
+  for (const auto& [m, n, k] : sizes) {
+    for (int form = 0; form < 16; ++form) {
+      Product<float>(m, n, k, form).check(false);
+      Product<Bf16>(m, n, k, form).check(false);
     }
   }
 }

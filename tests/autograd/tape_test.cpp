@@ -305,6 +305,21 @@ TEST(Tape, AnErrorInsideBackwardLeavesAUsableState) {
   EXPECT_EQ(x.grad().values(), (Values{4, 4}));
 }
 
+// Handles of the graph may outlive the error; what was on its way through it must not stay in memory with them.
+TEST(Tape, AnErrorInsideBackwardFreesTheGradientsOnTheirWay) {
+  const Tensor x = leaf({2}, {1, 2});
+  const auto output = [&] { return Output(x.shape(), x.dtype(), x.device()); };
+  const Tensor waiting = scaled(x, 2);  // recorded first, so its backward would run last
+  const Tensor failing = record("failing", output(), {x}, [](const Tensor&, Gradients&) { throw ValueError("no"); });
+  const Tensor both = record("both", output(), {waiting, failing}, [](const Tensor& dy, Gradients& gradients) {
+    gradients.pass(0, dy);
+    gradients.pass(1, dy);
+  });
+  const Tensor gradient = full({2}, DType::f64, 1);
+  EXPECT_THROW(backward(both, gradient), ValueError);
+  EXPECT_TRUE(gradient.unique());
+}
+
 // The gradient of a leaf is begun and the backward throws before it is written.
 TEST(Tape, AnUnfinishedGradientIsNotLeftBehind) {
   const Tensor x = full({3}, DType::f32, 1.0).set_requires_grad(true);

@@ -130,6 +130,14 @@ TEST_F(CheckpointDamageTest, WhatIsNoFile) {
   for (const auto& [path, reason] : table) expect_refused(path, reason);
 }
 
+// A file of /sys says that it has 4096 bytes and ends after a few, as one that is cut off during the reading.
+TEST_F(CheckpointDamageTest, AFileThatEndsEarlierThanItsSizeSays) {
+  const fs::path path = "/sys/devices/system/cpu/online";
+  std::error_code none;
+  if (fs::file_size(path, none) != 4096 || none) GTEST_SKIP() << path << " is not there";
+  expect_refused(path, "it became shorter while it was read");
+}
+
 TEST_F(CheckpointDamageTest, LinksAndReadOnlyFilesAreFiles) {
   fs::create_symlink(path_, folder_.path() / "link.h5");
   fs::permissions(path_, fs::perms::owner_read);

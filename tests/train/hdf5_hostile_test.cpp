@@ -1,7 +1,6 @@
 // Checkpoints made to do harm: they point at other files, ask for endless work or much memory, or carry names that a
 // terminal would act on. Each is refused, and no message holds a byte of another file.
 #include <chrono>
-#include <tuple>
 
 #include "tests/train/hdf5_change.hpp"
 
@@ -54,15 +53,17 @@ class ForeignElements : public Hdf5ImageTest {
 };
 
 TEST_F(ForeignElements, ExternalFiles) {
-  for (const auto& [name, type, sizes] :
-       std::vector<std::tuple<const char*, hid_t, std::vector<hsize_t>>>{{"texts/config", H5T_STD_U8LE, {18}},
-                                                                         {"tensors/odd", H5T_IEEE_F32LE, {3}},
-                                                                         {"integers/step", H5T_STD_I64LE, {}},
-                                                                         {"reals/nan", H5T_IEEE_F64LE, {}}}) {
-    const Handle external = hdf5::make_properties(H5P_DATASET_CREATE);
+  struct Place {
+    const char* name;
+    hid_t type;
+    std::vector<hsize_t> sizes;
+  };
+  for (const Place& place : {Place{"texts/config", H5T_STD_U8LE, {18}}, Place{"tensors/odd", H5T_IEEE_F32LE, {3}},
+                             Place{"integers/step", H5T_STD_I64LE, {}}, Place{"reals/nan", H5T_IEEE_F64LE, {}}}) {
+    const Handle external = train::hdf5::make_properties(H5P_DATASET_CREATE);
     H5Pset_external(external, secret_.c_str(), 0, H5F_UNLIMITED);
-    expect_kept_secret([&](hid_t file) { replace(file, name, type, sizes, external); },
-                       fmt::format("dataset {}: its elements are in other files", name));
+    expect_kept_secret([&](hid_t file) { replace(file, place.name, place.type, place.sizes, external); },
+                       fmt::format("dataset {}: its elements are in other files", place.name));
   }
 }
 
