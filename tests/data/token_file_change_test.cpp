@@ -1,7 +1,9 @@
 // A token file that another program changes while it is open, or that was changed before.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -124,6 +126,40 @@ TEST_F(TokenFileChange, RightAfterItWasWrittenIsFoundByTheTokens) {
   write_over(path, folder.read("b.h5"));
   const timespec times[2] = {before.st_atim, before.st_mtim};
   ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  EXPECT_TRUE(contains(read_all(file), {path, "changed during the run", "its tokens"}));
+}
+
+// A file that has been as it is for some seconds is not verified at every read, so changes that its times hide must be
+// found in other ways.
+TEST_F(TokenFileChange, OfAFileThatIsTrustedIsFound) {
+  const Ids written = some_tokens(1);
+  set_time(path, 1'600'000'000);
+  const int mapped_file = open(other.c_str(), O_RDWR | O_CLOEXEC);
+  const auto bytes = static_cast<size_t>(std::filesystem::file_size(other));
+  auto* const mapped = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mapped_file, 0));
+  ASSERT_NE(mapped, MAP_FAILED);
+  close(mapped_file);
+  char* const in_tokens = mapped + bytes / 2;
+  *in_tokens = static_cast<char>(*in_tokens ^ 1);  // from now on the page can be written without a new time
+  *in_tokens = static_cast<char>(*in_tokens ^ 1);
+  sleep(4);
+  const TokenFile file(path), file_of_map(other);
+  Ids tokens(kTokens), piece(100);
+  file.read(0, tokens);
+  file_of_map.read(0, tokens);
+  for (const int64_t first : {0, 65'500, 131'071, 199'900}) {
+    file.read(first, piece);
+    EXPECT_TRUE(std::equal(piece.begin(), piece.end(), written.begin() + first)) << first;
+  }
+  *in_tokens = static_cast<char>(*in_tokens ^ 1);
+  const std::string text = error_text<DataError>([&] {
+    for (int i = 0; i < 64; ++i) file_of_map.read(0, tokens);
+  });
+  EXPECT_TRUE(contains(text, {other, "changed during the run"}));
+  munmap(mapped, bytes);
+
+  write_over(path, folder.read("b.h5"));
+  set_time(path, 1'600'000'000);
   EXPECT_TRUE(contains(read_all(file), {path, "changed during the run", "its tokens"}));
 }
 
