@@ -66,7 +66,8 @@ int32_t BpeTokenizer::join(int32_t left, int32_t right) const {
   return found == joins_.end() ? kNoPiece : found->second;
 }
 
-void BpeTokenizer::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
+template <class UsePiece>
+void BpeTokenizer::encode_word(std::string_view word, std::vector<int32_t>& ids, UsePiece use_piece) const {
   std::vector<int32_t> symbols(word.size()),
       joined(word.size(), kNoPiece);  // joined[i]: symbol i with the one after it
   std::transform(word.begin(), word.end(), symbols.begin(), [](char c) { return static_cast<uint8_t>(c); });
@@ -79,6 +80,7 @@ void BpeTokenizer::encode_word(std::string_view word, std::vector<int32_t>& ids)
     if (*earliest == kNoPiece) break;
     const size_t i = earliest - joined.begin();
     symbols[i] = *earliest;
+    use_piece(symbols[i]);
     symbols.erase(symbols.begin() + static_cast<int64_t>(i) + 1);
     joined.erase(joined.begin() + static_cast<int64_t>(i) + 1);
     look_up(i);
@@ -97,12 +99,21 @@ std::vector<int32_t> BpeTokenizer::encode(std::string_view text, Unknown) const 
     if (ends_line) word.remove_suffix(1);
     if (!word.empty()) {
       const auto [entry, is_new] = known.try_emplace(word);
-      if (is_new) encode_word(word, entry->second);
+      if (is_new) encode_word(word, entry->second, [](int32_t) {});
       ids.insert(ids.end(), entry->second.begin(), entry->second.end());
     }
     if (ends_line) ids.push_back(*end_token());
   }
   return ids;
+}
+
+std::vector<bool> BpeTokenizer::pieces_made(const std::vector<std::string_view>& words) const {
+  std::vector<bool> made(pieces().size() - 256 - (has_end_token() ? 1 : 0));
+  for (const std::string_view word : words) {
+    std::vector<int32_t> ids;
+    encode_word(word, ids, [&](int32_t id) { made[id - 256] = true; });
+  }
+  return made;
 }
 
 int64_t BpeTokenizer::safe_cut(std::string_view text) const {

@@ -25,10 +25,15 @@ class BpeTokenizer final : public Tokenizer {
   std::vector<int32_t> encode(std::string_view text, Unknown = Unknown::refuse) const override;
   int64_t safe_cut(std::string_view text) const override;
 
+  // For each merged piece whether encoding these words ever makes it, be it on the way to a longer one.
+  std::vector<bool> pieces_made(const std::vector<std::string_view>& words) const;
+
  private:
   static uint64_t pair_key(int32_t left, int32_t right);
   int32_t join(int32_t left, int32_t right) const;  // kNoPiece if the two make no piece
-  void encode_word(std::string_view word, std::vector<int32_t>& ids) const;
+  // use_piece(id): called for each piece that is made on the way.
+  template <class UsePiece>
+  void encode_word(std::string_view word, std::vector<int32_t>& ids, UsePiece use_piece) const;
 
   std::unordered_map<uint64_t, int32_t> joins_;
 };

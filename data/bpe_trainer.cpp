@@ -5,6 +5,7 @@
 
 #include "autograd/core/check.hpp"
 #include "data/bpe_tokenizer.hpp"
+#include "data/checksum.hpp"
 #include "data/utf8.hpp"
 
 #ifdef HEED_HAVE_SENTENCEPIECE
@@ -19,8 +20,29 @@ void WordCounts::add(std::string_view text, bool line_feeds_are_tokens) {
     std::string_view word = text.substr(0, word_length(text));
     text.remove_prefix(word.size());
     if (line_feeds_are_tokens && word.back() == '\n') word.remove_suffix(1);
-    if (!word.empty()) ++words_[std::string(word)];
+    if (!word.empty()) add_word(word);
   }
+}
+
+void WordCounts::add_word(std::string_view word) {
+  Share& share = shares_[is_long(word) ? 1 : 0];
+  if (share.divisor > 1 && checksum(word) % share.divisor != 0) return;
+  const auto [entry, is_new] = words_.try_emplace(std::string(word));
+  ++entry->second;
+  if (!is_new) return;
+  share.bytes += static_cast<int64_t>(word.size());
+  while (share.bytes > (is_long(word) ? kMaxLongBytes : kMaxShortBytes)) halve(is_long(word));
+}
+
+void WordCounts::halve(bool long_words) {
+  Share& share = shares_[long_words ? 1 : 0];
+  share.divisor *= 2;
+  std::erase_if(words_, [&](const auto& entry) {
+    const std::string& word = entry.first;
+    const bool goes = is_long(word) == long_words && checksum(word) % share.divisor != 0;
+    if (goes) share.bytes -= static_cast<int64_t>(word.size());
+    return goes;
+  });
 }
 
 #ifdef HEED_HAVE_SENTENCEPIECE

@@ -17,15 +17,33 @@ bool can_train_bpe();
 void require_bpe_training();
 
 // Words and how often each occurs, cut as word_length() cuts them.
+//
+// Learning takes time and memory for each different word (measured: 100 to 170 bytes and up to 20 microseconds for each
+// of its bytes). So where different words exceed kMaxLongBytes (words over 32 bytes, as in texts without blanks) or
+// kMaxShortBytes, only every second, fourth, eighth … of them is kept, chosen by its checksum: evenly over the text,
+// and always the same. What is kept counts in full. Encoding is not concerned: it takes every text.
 class WordCounts {
  public:
+  static constexpr int64_t kLongWordBytes = 32, kMaxLongBytes = int64_t{1} << 20, kMaxShortBytes = int64_t{8} << 20;
+
   // Counts the words of text. A text of lines has no line feeds in its words.
   void add(std::string_view text, bool line_feeds_are_tokens);
 
   const std::unordered_map<std::string, int64_t>& words() const { return words_; }
 
  private:
+  // Of the words up to kLongWordBytes, and of the longer ones.
+  struct Share {
+    int64_t bytes = 0;
+    uint64_t divisor = 1;  // those are kept whose checksum it divides
+  };
+
+  static bool is_long(std::string_view word) { return static_cast<int64_t>(word.size()) > kLongWordBytes; }
+  void add_word(std::string_view word);
+  void halve(bool long_words);
+
   std::unordered_map<std::string, int64_t> words_;
+  Share shares_[2];
 };
 
 // At most num_merges pieces of two bytes or more, in the order of merging; fewer if the words yield no more. The same

@@ -20,7 +20,11 @@ void shuffle(std::vector<int64_t>& order, const RandomStream& stream) {
 }  // namespace
 
 LineSource::LineSource(Parts parts, int64_t seq_len)
-    : tokenizer_(std::move(parts.tokenizer)), tokens_(std::move(parts.tokens)), seed_(parts.seed), seq_len_(seq_len) {
+    : tokenizer_(std::move(parts.tokenizer)),
+      tokens_(std::move(parts.tokens)),
+      seed_(parts.seed),
+      text_changes_(std::move(parts.text_changes)),
+      seq_len_(seq_len) {
   require<ConfigError>(seq_len >= 1, "model.seq_len = {}, it must be at least 1", seq_len);
   require<ValueError>(tokenizer_->end_token().has_value(), "a source of lines needs a tokenizer with an end token");
   const int32_t end_token = *tokenizer_->end_token();

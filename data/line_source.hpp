@@ -32,6 +32,7 @@ class LineSource final : public Source {
     std::vector<int32_t> tokens;
     LineSplitConfig split;
     uint32_t seed = 0;
+    std::string text_changes = {};
   };
 
   // Memory beside the tokens, at least: a line's place and number while it is made, and a window.
@@ -52,6 +53,8 @@ class LineSource final : public Source {
   std::string fingerprint() const override { return fingerprint_->text(); }
   bool matches_fingerprint(const std::string& stored) const override;
 
+  std::string text_changes() const override { return text_changes_; }
+
   const SplitSizes& sizes() const { return sizes_; }  // in lines
 
  private:
@@ -71,6 +74,7 @@ class LineSource final : public Source {
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<int32_t> tokens_;  // end token, line, end token, line, … end token
   uint32_t seed_;
+  std::string text_changes_;
   int64_t seq_len_;
   SplitSizes sizes_;
   std::vector<Window> windows_[3];

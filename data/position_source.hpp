@@ -27,6 +27,7 @@ class PositionSource final : public Source {
     SplitSizes sizes;
     uint32_t seed = 0;
     std::string split_keys = kSplitKeys;  // what decides on the sizes, for error texts
+    std::string text_changes = {};
   };
 
   // Throws DataError naming the file, the tokens there are and those needed, unless training, and validation and
@@ -41,6 +42,8 @@ class PositionSource final : public Source {
 
   std::string fingerprint() const override { return fingerprint_.text(); }
   bool matches_fingerprint(const std::string& stored) const override;
+
+  std::string text_changes() const override { return parts_.text_changes; }
 
   const SplitSizes& sizes() const { return parts_.sizes; }
 

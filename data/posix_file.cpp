@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "autograd/core/check.hpp"
+#include "data/utf8.hpp"
 
 namespace heed::data {
 
@@ -48,18 +49,7 @@ const char* kind_of(const struct stat& status) {
 
 std::string quoted_path(const std::string& path) {
   std::error_code ignored;
-  const std::string absolute = std::filesystem::absolute(path, ignored).lexically_normal().string();
-  std::string quoted = "\"";
-  for (const char c : absolute) {
-    const auto code = static_cast<uint8_t>(c);
-    if (code < 0x20 || code == 0x7F) {
-      quoted += fmt::format("\\u{:04X}", code);
-    } else {
-      if (c == '"' || c == '\\') quoted += '\\';
-      quoted += c;
-    }
-  }
-  return quoted + '"';
+  return quoted_text(std::filesystem::absolute(path, ignored).lexically_normal().string());
 }
 
 FileStamp stamp_of(int descriptor, const std::string& name) {

@@ -7,9 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "data/utf8.hpp"
+
 namespace heed::data {
 
-// The absolute path in quotes, control characters escaped: how error texts name a file.
+// The absolute path, quoted: how error texts name a file.
 std::string quoted_path(const std::string& path);
 
 // What the file system tells of a file; nanoseconds since 1970. Bytes that were written since then show in `modified`

@@ -8,6 +8,7 @@
 #include "data/splits.hpp"
 #include "data/text_encoding.hpp"
 #include "data/token_file.hpp"
+#include "data/utf8.hpp"
 
 namespace heed::data {
 
@@ -22,9 +23,9 @@ void prepare_token_file(const PrepareConfig& config, const Progress& progress) {
 
   const std::unique_ptr<Tokenizer> tokenizer =
       make_tokenizer(text, {config.tokenizer, config.vocab_size, false}, progress);
-  TokenFileWriter writer(output.temporary_path(), *tokenizer, text.size());
+  TokenFileWriter writer(output.working_path(), *tokenizer, text.size(), quoted_path(config.output_path));
   Checksum sum;
-  encode_file(
+  const std::string changes = encode_file(
       text, *tokenizer,
       [&](std::span<const int32_t> tokens, std::string_view bytes) {
         writer.append(tokens);
@@ -33,7 +34,7 @@ void prepare_token_file(const PrepareConfig& config, const Progress& progress) {
       progress);
   const std::string source_name = std::filesystem::path(config.text_path).filename().string();
   writer.finish(split_by_fractions(writer.size(), config.val_fraction, config.test_fraction),
-                {source_name, text.size(), fmt::format("{:016x}", sum.value()), config.written_by});
+                {source_name, text.size(), fmt::format("{:016x}", sum.value()), config.written_by, changes});
   output.commit();
 }
 
@@ -42,16 +43,19 @@ std::string describe_token_file(const std::string& path, const Progress& progres
   file.verify(progress);
   const Provenance& from = file.provenance();
   const auto [train, validation, test] = file.sizes();
+  const std::string changes =
+      from.source_changes.empty() ? "" : "\nread          with " + printable(from.source_changes);
   return fmt::format(
       "file          {}\n"
       "tokens        {} ({}), every one checked\n"
       "splits        {} training, {} validation, {} test\n"
       "tokenizer     {}, {} entries\n"
-      "from          {}, {} bytes ({:.3f} a token), XXH64 {}\n"
+      "from          {}, {} bytes ({:.3f} a token), XXH64 {}{}\n"
       "written by    {}\n",
       file.name(), file.size(), hdf5_type_name(file.type()), train, validation, test,
-      tokenizer_name(file.tokenizer()->kind()), file.tokenizer()->vocab_size(), from.source_name, from.source_bytes,
-      static_cast<double>(from.source_bytes) / static_cast<double>(file.size()), from.source_checksum, from.written_by);
+      tokenizer_name(file.tokenizer()->kind()), file.tokenizer()->vocab_size(), quoted_text(from.source_name),
+      from.source_bytes, static_cast<double>(from.source_bytes) / static_cast<double>(file.size()),
+      printable(from.source_checksum), changes, printable(from.written_by));
 }
 
 }  // namespace heed::data

@@ -45,6 +45,10 @@ class Source {
   // the tokens, and throw what that throws.
   virtual bool matches_fingerprint(const std::string& stored) const { return stored.empty(); }
 
+  // What was read otherwise than it stands in the text's file, for the user to know: "byte order mark left out, 12 line
+  // ends CR LF read as LF" (data/text_form.hpp); empty: nothing.
+  virtual std::string text_changes() const { return {}; }
+
   // Row `row` of the global batch of update `step`. inputs and targets have seq_len >= 1 entries each.
   // Throws ShapeError if their sizes differ or are 0, ValueError if row < 0.
   virtual void train_window(uint64_t step, int64_t row, std::span<int32_t> inputs,

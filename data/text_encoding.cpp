@@ -1,6 +1,7 @@
 #include "data/text_encoding.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "autograd/core/check.hpp"
 #include "data/bpe_tokenizer.hpp"
@@ -26,15 +27,23 @@ std::unique_ptr<Tokenizer> make_char_tokenizer(const TextFile& file, bool has_en
                       file.name(), error.what()));
     }
   };
-  CharacterSet characters;
-  int64_t done = 0;
-  for_each_piece(file, [&](std::string_view text, bool) {
-    name_file([&] { characters.add(text); });
-    done += static_cast<int64_t>(text.size());
-    report(progress, "reading", done, file.size());
-    return static_cast<int64_t>(text.size());
+  const auto characters_in = [&](TextForm form) {
+    CharacterSet characters;
+    for_each_piece(file, form, [&](const TextPiece& piece) {
+      characters.add(piece.text);
+      report(progress, "reading", piece.end, file.size());
+      return static_cast<int64_t>(piece.text.size());
+    });
+    return characters.finish();
+  };
+  std::vector<char32_t> code_points = name_file([&] {
+    try {
+      return characters_in(text_form(TokenizerKind::character, has_end_token));
+    } catch (const DataError&) {
+      characters_in(TextForm::bytes);  // throws, too, and counts every byte of the file
+      throw;
+    }
   });
-  std::vector<char32_t> code_points = name_file([&] { return characters.finish(); });
   if (has_end_token) std::erase(code_points, U'\n');
   require<DataError>(has_end_token || !code_points.empty(), "{} is empty, it has no characters", file.name());
   return std::make_unique<CharTokenizer>(std::move(code_points), has_end_token);
@@ -60,10 +69,43 @@ WordCounts count_words(const TextFile& file, bool has_end_token, const Progress&
     std::string text(whole ? file.size() : kBlockBytes, '\0');
     const int64_t offset = block * stride, end = offset + static_cast<int64_t>(text.size());
     file.read(offset, text);
-    counts.add(whole_words(text, offset == 0, end == file.size()), has_end_token);
+    std::string normal;
+    TextNormalizer(text_form(TokenizerKind::bpe, has_end_token), offset == 0).add(text, true, normal);
+    counts.add(whole_words(normal, offset == 0, end == file.size()), has_end_token);
     report(progress, "reading", block + 1 == num_blocks ? file.size() : end, file.size());
   }
   return counts;
+}
+
+bool is_join(std::string_view piece, const std::unordered_set<std::string_view>& known) {
+  const auto is_piece = [&](std::string_view part) { return part.size() == 1 || known.contains(part); };
+  for (size_t cut = 1; cut < piece.size(); ++cut) {
+    if (is_piece(piece.substr(0, cut)) && is_piece(piece.substr(cut))) return true;
+  }
+  return false;
+}
+
+// Learning yields merges that never happen, since others come before them. A vocabulary that ends with one is refilled
+// without them, as far as there are others.
+std::vector<std::string> useful_merges(const WordCounts& counts, int64_t wanted) {
+  std::vector<std::string_view> words;
+  for (const auto& [word, count] : counts.words()) words.emplace_back(word);
+  std::vector<std::string> merged = train_bpe(counts, wanted);
+  std::vector<bool> made = BpeTokenizer(merged, false).pieces_made(words);
+  const bool is_full = static_cast<int64_t>(merged.size()) == wanted;
+  if (wanted == 0 || (is_full && made.back())) return merged;
+  if (is_full) {
+    merged = train_bpe(counts, wanted + std::count(made.begin(), made.end(), false));
+    made = BpeTokenizer(merged, false).pieces_made(words);
+  }
+  std::vector<std::string> useful;
+  std::unordered_set<std::string_view> known;
+  for (size_t i = 0; i < merged.size() && static_cast<int64_t>(useful.size()) < wanted; ++i) {
+    if (!made[i] || !is_join(merged[i], known)) continue;
+    useful.push_back(merged[i]);
+    known.insert(merged[i]);
+  }
+  return useful;
 }
 
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(const TextFile& file, const TokenizerConfig& config,
@@ -77,7 +119,7 @@ std::unique_ptr<Tokenizer> make_bpe_tokenizer(const TextFile& file, const Tokeni
   const WordCounts counts = count_words(file, config.has_end_token, progress);
   const int64_t wanted = config.vocab_size - fixed;
   report(progress, "learning the vocabulary", 0, file.size());
-  std::vector<std::string> merged = train_bpe(counts, wanted);
+  std::vector<std::string> merged = useful_merges(counts, wanted);
   report(progress, "learning the vocabulary", file.size(), file.size());
   const auto found = static_cast<int64_t>(merged.size());
   require<ConfigError>(
@@ -103,19 +145,20 @@ std::unique_ptr<Tokenizer> make_tokenizer(const TextFile& file, const TokenizerC
   throw ValueError("make_tokenizer: no such kind");
 }
 
-void encode_file(const TextFile& file, const Tokenizer& tokenizer, const UseTokens& use, const Progress& progress) {
-  int64_t done = 0;
-  for_each_piece(file, [&](std::string_view text, bool is_last) {
-    const std::string_view ready = is_last ? text : text.substr(0, tokenizer.safe_cut(text));
+std::string encode_file(const TextFile& file, const Tokenizer& tokenizer, const UseTokens& use,
+                        const Progress& progress) {
+  const TextForm form = text_form(tokenizer.kind(), tokenizer.end_token().has_value());
+  return for_each_piece(file, form, [&](const TextPiece& piece) {
+    const std::string_view ready = piece.is_last ? piece.text : piece.text.substr(0, tokenizer.safe_cut(piece.text));
     std::vector<int32_t> tokens;
     try {
       tokens = tokenizer.encode(ready);
     } catch (const DataError& error) {
-      throw DataError(fmt::format("{}: from byte {} on: {}", file.name(), done, error.what()));
+      file.require_unchanged();
+      throw DataError(fmt::format("{}: {}", file.name(), error.what()));
     }
-    use(tokens, ready);
-    done += static_cast<int64_t>(ready.size());
-    report(progress, "encoding", done, file.size());
+    use(tokens, piece.file);
+    report(progress, "encoding", piece.end, file.size());
     return static_cast<int64_t>(ready.size());
   });
 }

@@ -13,8 +13,8 @@ struct TokenizerConfig {
 };
 
 // A bpe vocabulary is learned from the whole text up to this size; of a longer one from that much, in blocks spread
-// evenly over it. Learning takes memory for each different word: 0.8 GB where a quarter of the words are random letters
-// (measured), 0.06 GB for a play of Shakespeare.
+// evenly over it. Of very many different words, as in texts without blanks, a part is enough (data/bpe_trainer.hpp):
+// that bounds memory and time.
 inline constexpr int64_t kBpeSampleBytes = int64_t{32} << 20;
 
 // Made from the whole text, so that a character that only the validation split has is known.
@@ -24,8 +24,11 @@ inline constexpr int64_t kBpeSampleBytes = int64_t{32} << 20;
 std::unique_ptr<Tokenizer> make_tokenizer(const TextFile& file, const TokenizerConfig& config,
                                           const Progress& progress = {});
 
-// Gives the tokens of the whole text in order, piece by piece, each with the bytes that it encodes.
-using UseTokens = std::function<void(std::span<const int32_t> tokens, std::string_view text)>;
-void encode_file(const TextFile& file, const Tokenizer& tokenizer, const UseTokens& use, const Progress& progress = {});
+// Gives the tokens of the whole text in order, piece by piece, and so the bytes of the file. Both functions read the
+// text in its text_form(): the tokens are those of the text without byte order mark and carriage returns at line ends,
+// for byte they are the bytes of the file. Gives what was changed, for the user (TextNormalizer::changes()).
+using UseTokens = std::function<void(std::span<const int32_t> tokens, std::string_view file_bytes)>;
+std::string encode_file(const TextFile& file, const Tokenizer& tokenizer, const UseTokens& use,
+                        const Progress& progress = {});
 
 }  // namespace heed::data

@@ -53,9 +53,9 @@ class TokenMemory {
 };
 
 std::vector<int32_t> all_tokens(const TextFile& file, const Tokenizer& tokenizer, bool by_lines,
-                                const Progress& progress) {
+                                const Progress& progress, std::string& changes) {
   TokenMemory memory(file, by_lines);
-  encode_file(
+  changes = encode_file(
       file, tokenizer,
       [&](std::span<const int32_t> piece, std::string_view text) {
         memory.append(piece, static_cast<int64_t>(text.size()));
@@ -70,7 +70,8 @@ std::unique_ptr<Source> read_source(const TextFile& file, const TextConfig& conf
   if (tokenizer == nullptr) {
     tokenizer = make_tokenizer(file, {config.tokenizer, config.vocab_size, by_lines}, progress);
   }
-  std::vector<int32_t> tokens = all_tokens(file, *tokenizer, by_lines, progress);
+  std::string changes;
+  std::vector<int32_t> tokens = all_tokens(file, *tokenizer, by_lines, progress, changes);
   if (by_lines) {
     const int64_t lines = std::count(tokens.begin(), tokens.end(), *tokenizer->end_token());
     return with_memory(
@@ -79,7 +80,8 @@ std::unique_ptr<Source> read_source(const TextFile& file, const TextConfig& conf
          .advice = kNoTokenFile},
         [&]() -> std::unique_ptr<Source> {
           return std::make_unique<LineSource>(
-              LineSource::Parts{file.name(), std::move(tokenizer), std::move(tokens), config.parts, config.seed},
+              LineSource::Parts{file.name(), std::move(tokenizer), std::move(tokens), config.parts, config.seed,
+                                changes},
               config.seq_len);
         });
   }
@@ -90,7 +92,8 @@ std::unique_ptr<Source> read_source(const TextFile& file, const TextConfig& conf
                             .tokenizer = std::move(tokenizer),
                             .tokens = std::make_unique<TokenVector>(std::move(tokens)),
                             .sizes = sizes,
-                            .seed = config.seed},
+                            .seed = config.seed,
+                            .text_changes = changes},
       config.seq_len);
 }
 

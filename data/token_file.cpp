@@ -4,6 +4,9 @@
 #include <chrono>
 #include <filesystem>
 
+#include "autograd/core/check.hpp"
+#include "data/new_file.hpp"
+
 namespace heed::data {
 
 namespace {
@@ -77,6 +80,7 @@ int64_t address_base(const Hdf5File& file, int64_t seal_bytes) {
 
 Hdf5File create_with_tokenizer(const std::string& path, const std::string& name, const Tokenizer& tokenizer) {
   Hdf5File file = Hdf5File::create(path, kSealBlockBytes, name);
+  PosixFile(path, PosixFile::Access::read_write, name).write(0, kUnfinishedMark);
   const std::string bytes = tokenizer.serialize();
   write_all(file, "tokenizer", Hdf5Type::u8, std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
   return file;

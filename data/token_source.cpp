@@ -10,6 +10,7 @@ std::unique_ptr<Source> make_token_source(const TokenSourceConfig& config) {
   PositionSource::Parts parts{file->name(),  file->tokenizer(), nullptr,
                               file->sizes(), config.seed,       "the fractions given to heed data prepare"};
   if (config.whole) parts.sizes = {.train = file->size()};
+  parts.text_changes = printable(file->provenance().source_changes);
   parts.tokens = std::move(file);
   return std::make_unique<PositionSource>(std::move(parts), config.seq_len);
 }

@@ -26,6 +26,11 @@ bool may_follow(uint8_t first, uint8_t second) {
   return lowest <= second && second <= highest;
 }
 
+// C0, DEL, C1; line and paragraph separator; marks that change the direction of text.
+bool is_control(char32_t c) {
+  return c < 0x20 || (0x7F <= c && c < 0xA0) || (0x2028 <= c && c <= 0x202E) || (0x2066 <= c && c <= 0x2069);
+}
+
 }  // namespace
 
 Utf8Step next_character(std::string_view text) {
@@ -67,10 +72,36 @@ void append_utf8(std::string& text, char32_t code_point) {
   append(0x80 | (c & 0x3F));
 }
 
+std::string printable(std::string_view text, Layout layout) {
+  std::string shown;
+  while (!text.empty()) {
+    const Utf8Step step = next_character(text);
+    const std::string_view bytes = text.substr(0, static_cast<size_t>(step.length));
+    const bool is_layout = layout == Layout::keep && (bytes == "\n" || bytes == "\t");
+    if (step.status != Utf8Status::valid) {
+      for (const char c : bytes) shown += fmt::format("\\x{:02X}", static_cast<uint8_t>(c));
+    } else if (is_control(step.code_point) && !is_layout) {
+      shown += fmt::format("\\u{:04X}", static_cast<uint32_t>(step.code_point));
+    } else {
+      shown += bytes;
+    }
+    text.remove_prefix(bytes.size());
+  }
+  return shown;
+}
+
+std::string quoted_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') escaped += '\\';
+    escaped += c;
+  }
+  return '"' + printable(escaped) + '"';
+}
+
 std::string describe_character(char32_t code_point) {
   const std::string number = fmt::format("U+{:04X}", static_cast<uint32_t>(code_point));
-  const bool control = code_point < 0x20 || (0x7F <= code_point && code_point < 0xA0);
-  if (control || code_point == 0x2028 || code_point == 0x2029) return number;
+  if (is_control(code_point)) return number;
   std::string character;
   append_utf8(character, code_point);
   return fmt::format("'{}' ({})", character, number);

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kPartBytes = int64_t{1} << 20;
 
+// As it was given where it cannot be made absolute: the current folder may be gone.
 // The inner functions say what is wrong, this one with which file.
 template <class Action>
 auto naming_file(std::string_view action, const fs::path& path, Action run) {

@@ -68,25 +68,6 @@ std::vector<std::string> table_names() {
   return names;
 }
 
-// Insertions, deletions and replacements of a character that make b of a (Levenshtein 1966).
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row.back();
-}
-
-// At most a third of the characters is wrong; a name that is further away is no help.
-bool is_near(std::size_t distance, std::string_view name) { return 3 * distance <= name.size() + 2; }
-
 // As in TOML: quotes only where a bare name would not do.
 std::string show_name(std::string_view name) {
   const auto is_bare = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; };
@@ -114,6 +95,23 @@ std::string near_key(std::string_view table, std::string_view name) {
 }
 
 }  // namespace
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row.back();
+}
+
+bool is_near(std::size_t distance, std::string_view name) { return 3 * distance <= name.size() + 2; }
 
 std::string unknown_table_text(std::string_view table) {
   std::vector<std::string> known;

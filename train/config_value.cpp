@@ -64,21 +64,7 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-std::string quote(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
-    } else if (code < 0x20 || code == 0x7F) {
-      quoted += fmt::format("\\u{:04X}", code);
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + '"';
-}
+std::string quote(std::string_view text) { return data::quoted_text(text); }
 
 std::string format_number(double value) {
   const std::string text = fmt::format("{}", value);

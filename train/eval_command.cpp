@@ -6,11 +6,13 @@
 #include <numbers>
 
 #include "data/posix_file.hpp"
+#include "data/text_file.hpp"
 #include "data/token_source.hpp"
 #include "train/checkpoint_file.hpp"
 #include "train/checkpoint_match.hpp"
 #include "train/config_value.hpp"
 #include "train/evaluator.hpp"
+#include "train/number_text.hpp"
 #include "train/output.hpp"
 #include "train/reporter.hpp"
 #include "train/run_path.hpp"
@@ -47,7 +49,14 @@ std::unique_ptr<data::Source> make_whole_text(const LoadedModel& loaded) {
   DataConfig& d = config.data;
   d.val_fraction = d.test_fraction = 0;
   d.val_lines = d.test_lines = 0;
-  if (d.source == DataSource::text) return make_source(config, loaded.tokenizer, text_progress());
+  // Training needs a whole window, evaluation only a target; lines are cut for the windows of the loader.
+  if (d.split == data::TextSplit::position) config.model.seq_len = 1;
+  if (d.source == DataSource::text) {
+    const data::TextFile file(d.path);
+    require<DataError>(file.size() > 1, "eval: {} has {} bytes, a text to evaluate needs at least 2", file.name(),
+                       file.size());
+    return make_source(config, loaded.tokenizer, text_progress());
+  }
   std::unique_ptr<data::Source> source =
       data::make_token_source({.path = d.path, .seed = d.seed, .seq_len = config.model.seq_len, .whole = true});
   require<DataError>(source->tokenizer()->serialize() == loaded.tokenizer->serialize(),
@@ -72,7 +81,7 @@ void print_evaluation(const std::string& label, const Evaluation& e, const std::
   require<DivergedError>(std::isfinite(e.loss),
                          "eval: the {} loss is {}: the checkpoint's weights give values that are not finite; take an "
                          "earlier checkpoint",
-                         label, e.loss);
+                         label, loss_text(e.loss));
   print("{:<11} loss {:.6f}  perplexity {:.6g}", label, e.loss, std::exp(e.loss));
   if (e.target_bytes > 0) {
     const double bits = e.loss * static_cast<double>(e.targets) / std::numbers::ln2;
@@ -106,7 +115,7 @@ void run_eval(const std::string& checkpoint, const std::vector<std::string>& ove
   const data::Source& source = *eval_data.source;
   const data::BatchLoader loader(source, config.model.seq_len, config.train.batch_size);
   const std::unique_ptr<comm::Ranks> ranks = comm::single_rank();
-  ProgressLine line(STDERR_FILENO, write_notice);
+  ProgressLine line(STDERR_FILENO, write_progress);
   const auto evaluate_split = [&](data::Split split, const char* name) {
     return evaluate(*loaded.model, source, loader, split, config.train.rows_per_micro_batch(), 0, *ranks,
                     evaluation_bar(line, name))

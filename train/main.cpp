@@ -9,77 +9,49 @@
 #include <sstream>
 
 #include "autograd/core/check.hpp"
-#include "autograd/core/cuda_backend.hpp"
-#include "autograd/cpu/build_info.hpp"
-#include "autograd/cpu/parallel.hpp"
 #include "train/bench.hpp"
-#include "train/comm/agreement.hpp"
-#include "train/comm/mpi_communicator.hpp"
-#include "train/comm/nccl_communicator.hpp"
+#include "train/command_options.hpp"
 #include "train/config.hpp"
 #include "train/data_command.hpp"
 #include "train/eval_command.hpp"
 #include "train/generate.hpp"
 #include "train/gradcheck_command.hpp"
-#include "train/memory_table.hpp"
+#include "train/guarded_command.hpp"
+#include "train/info_command.hpp"
 #include "train/output.hpp"
 #include "train/ranked_command.hpp"
 #include "train/run.hpp"
+#include "train/run_path.hpp"
+#include "train/version.hpp"
 
 namespace {
 
 using namespace heed;
 
-constexpr const char* kVersion = "0.1.0";
+constexpr const char* kCheckpointHelp = "A .h5 file of a run, or the folder of a run, for its last.h5.";
+constexpr const char* kOverridesHelp = "table.key=value …, set after the file is read.";
 
 struct Arguments {
   std::string config;
   std::vector<std::string> overrides;  // key=value
   std::vector<std::string> operations;
   bool resume = false;
+  int stop_signal = 0;  // that stopped the training of a single process
   std::string checkpoint;
   train::GenerateOptions generate;
   data::PrepareConfig prepare;
-  std::string device, dtype;  // of bench
+  Device device = Device::cpu;  // of bench
+  DType dtype = DType::f32;
   train::BenchUpdateOptions bench_update;
 };
 
-void print_cuda() {
-  const cuda::Status& status = cuda::status();
-  if (status.architectures.empty()) {
-    train::print("CUDA          off: {}\n", status.problem);
-    return;
-  }
-  train::print("CUDA          code for {}\n", status.architectures);
-  for (const cuda::DeviceInfo& device : status.devices) {
-    train::print("device        {} ({}, {})\n", device.name, device.architecture,
-                 train::human_bytes(device.memory_bytes));
-  }
-  if (!status.problem.empty()) train::print("device        none: {}\n", status.problem);
-}
-
-void print_info() {
-  train::print("heed          {}\n", kVersion);
-#if defined(__clang__)
-  train::print("compiler      clang {}\n", __clang_version__);
-#else
-  train::print("compiler      g++ {}\n", __VERSION__);
-#endif
-  train::print("CPU           {} by {}, vectors {}, matrix products by {}\n", cpu::describe_threads(),
-               cpu::thread_library(), cpu::instruction_set(), cpu::gemm_library());
-  print_cuda();
-  const std::string mpi = comm::mpi_library(), nccl = comm::nccl_version();
-  train::print("ranks         {}, {}\n", mpi.empty() ? "no MPI in this build" : "by " + mpi,
-               nccl.empty() ? "no NCCL in this build" : "NCCL " + nccl);
-}
-
-int guarded(const std::function<int()>& command) {
-  try {
-    return command();
-  } catch (const std::exception& error) {
-    train::write_notice(fmt::format("heed: {}\n", comm::error_text(error)));
-    return comm::exit_code(error);
-  }
+// A shell ends a loop at Ctrl-C only if the command in it died of the signal, not if it returned 130. Signals of batch
+// systems are no deaths: SIGXCPU would leave a core file.
+int end_by_signal(int signal, int code) {
+  if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP) return code;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+  return code;
 }
 
 // --help and --version.
@@ -100,92 +72,177 @@ void occupy_standard_streams() {
   }
 }
 
-void add_config_arguments(CLI::App* command, Arguments& arguments) {
-  command->add_option("config", arguments.config, "TOML file")->required();
-  command->add_option("overrides", arguments.overrides, "table.key=value …, set after the file is read");
+using train::IntegerRange, train::NumberRange, train::add_choice, train::add_integer, train::add_number,
+    train::add_path;
+
+constexpr IntegerRange kCount{1, 1'000'000'000}, kCountOrNone{0, 1'000'000'000}, kSeed{0, 4'294'967'295};
+
+// What runs a command, after all of the command line has been read.
+struct Runner {
+  int& code;
+
+  // On one process.
+  void alone(CLI::App* command, const std::string& name, const std::function<int()>& action) const {
+    command->callback([this, name, action] { code = train::run_alone(name, action); });
+  }
+  // On all ranks that a launcher has started; the command joins them.
+  void on_ranks(CLI::App* command, const std::function<int()>& action) const {
+    command->callback([this, action] { code = train::guarded(action); });
+  }
+};
+
+void add_train(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command = app.add_subcommand("train", "Train the model that a config file describes.");
+  add_path(command, "config", arguments.config, "A TOML file; with --resume also the folder of the run.")->required();
+  command->add_option("overrides", arguments.overrides, kOverridesHelp);
+  command->add_flag("--resume", arguments.resume, "Continue from the newest checkpoint of the run.");
+  run.on_ranks(command, [&] {
+    std::signal(SIGPIPE, SIG_IGN);
+    return train::run_on_ranks(
+        [&] { return train::load_train_config(arguments.config, arguments.overrides, arguments.resume); },
+        [&](const train::Config& config, comm::Ranks& ranks) {
+          const int signal = train::run_training(config, {.resume = arguments.resume}, ranks).stop_signal;
+          if (ranks.size() == 1) arguments.stop_signal = signal;
+          return signal == 0 ? 0 : 128 + signal;
+        });
+  });
 }
 
-using RunCommand = std::function<void(CLI::App*, std::function<int()>)>;
-
-void add_generate(CLI::App& app, Arguments& arguments, const RunCommand& run) {
-  CLI::App* command = app.add_subcommand("generate", "write text with a checkpoint");
+void add_generate(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command = app.add_subcommand("generate", "Generate text from a checkpoint.");
   train::GenerateOptions& o = arguments.generate;
-  command->add_option("checkpoint", o.checkpoint, "a .h5 file of a run")->required();
-  command->add_option("--prompt", o.prompt, "what the text begins with");
+  add_path(command, "checkpoint", o.checkpoint, kCheckpointHelp)->required();
+  CLI::Option* prompt = command->add_option("--prompt", o.prompt, "The text begins with this.")->option_text("TEXT");
+  add_path(command, "--prompt-file", o.prompt_file, "Read the prompt from this file, byte for byte; -: from stdin.")
+      ->excludes(prompt);
   command->add_flag("--skip-unknown", o.skip_unknown,
-                    "leave out characters of the prompt that the model does not know");
-  command->add_option("--tokens", o.num_tokens, "most tokens of a sample")->capture_default_str();
-  command->add_option("--num-samples", o.num_samples, "samples")->capture_default_str();
-  command->add_option("--seed", o.seed, "of the random numbers")->capture_default_str();
-  command->add_option("--temperature", o.sampler.temperature, "0: always the likeliest token")->capture_default_str();
-  command->add_option("--top-k", o.sampler.top_k, "only the k likeliest tokens; 0: all")->capture_default_str();
-  command->add_option("--top-p", o.sampler.top_p, "only the likeliest tokens that together reach p")
-      ->capture_default_str();
-  run(command, [&o] {
+                    "Leave out characters of the prompt that the model does not know.");
+  add_integer(command, "--tokens", o.num_tokens, kCountOrNone, "The largest number of tokens in a sample.");
+  add_integer(command, "--num-samples", o.num_samples, kCount, "The number of samples.");
+  add_integer(command, "--seed", o.seed, kSeed, "The seed of the random numbers.");
+  add_number(command, "--temperature", o.sampler.temperature, {0, 1e30},
+             "Divide the logits by this; 0: always take the most likely token.");
+  add_integer(command, "--top-k", o.sampler.top_k, kCountOrNone, "Sample from the k most likely tokens; 0: from all.");
+  add_number(command, "--top-p", o.sampler.top_p, {0, 1, true},
+             "Sample from the most likely tokens that together reach this probability.");
+  run.alone(command, "generate", [&o] {
     train::run_generate(o);
     return 0;
   });
 }
 
-void add_data(CLI::App& app, Arguments& arguments, const RunCommand& run) {
-  CLI::App* data = app.add_subcommand("data", "make token files from texts, and look into them");
-  data->require_subcommand(1);
+void add_eval(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command =
+      app.add_subcommand("eval", "Evaluate a checkpoint on the full validation and test splits of its run.");
+  add_path(command, "checkpoint", arguments.checkpoint, kCheckpointHelp)->required();
+  command->add_option("overrides", arguments.overrides,
+                      "table.key=value …, such as data.path=FILE: where the data lies now, or another text, which is "
+                      "evaluated whole.");
+  run.alone(command, "eval", [&] {
+    train::run_eval(arguments.checkpoint, arguments.overrides);
+    return 0;
+  });
+}
+
+void add_prepare(CLI::App& data, Arguments& arguments, const Runner& run) {
+  using data::TokenizerKind;
   data::PrepareConfig& p = arguments.prepare;
-  const std::map<std::string, data::TokenizerKind> kinds{
-      {"char", data::TokenizerKind::character}, {"byte", data::TokenizerKind::byte}, {"bpe", data::TokenizerKind::bpe}};
-  CLI::App* prepare = data->add_subcommand("prepare", "text to tokens, for data.source = \"tokens\"");
-  prepare->add_option("text", p.text_path, "UTF-8 text; any bytes for byte and bpe")->required();
-  prepare->add_option("output", p.output_path, "HDF5 file, which must not be there yet")->required();
-  prepare->add_option("--tokenizer", p.tokenizer, "char, byte or bpe")->transform(CLI::CheckedTransformer(kinds));
-  prepare->add_option("--vocab-size", p.vocab_size, "of bpe");
-  prepare->add_option("--val-fraction", p.val_fraction, "share for validation; 0: none")->capture_default_str();
-  prepare->add_option("--test-fraction", p.test_fraction, "share for the test")->capture_default_str();
-  run(prepare, [&p] {
-    p.written_by = std::string("heed ") + kVersion;
+  CLI::App* command = data.add_subcommand("prepare", "Tokenize a text file, for data.source = \"tokens\".");
+  add_path(command, "text", p.text_path, "UTF-8 text; any bytes for byte and bpe.")->required();
+  add_path(command, "output", p.output_path, "The HDF5 file to make; it must not exist.")->required();
+  add_choice<TokenizerKind>(
+      command, "--tokenizer", p.tokenizer,
+      {{"char", TokenizerKind::character}, {"byte", TokenizerKind::byte}, {"bpe", TokenizerKind::bpe}},
+      "A token is a character, a byte, or a piece of text that byte-pair encoding finds.");
+  p.vocab_size = 512;
+  CLI::Option* vocab_size = add_integer(command, "--vocab-size", p.vocab_size, {256, data::Tokenizer::kMaxVocabSize},
+                                        "The vocabulary size, only for bpe.");
+  add_number(command, "--val-fraction", p.val_fraction, {0, 0.99}, "The fraction for validation; 0: none.");
+  add_number(command, "--test-fraction", p.test_fraction, {0, 0.99}, "The fraction for the test; 0: none.");
+  run.alone(command, "data prepare", [&p, vocab_size] {
+    require<ConfigError>(vocab_size->count() == 0 || p.tokenizer == TokenizerKind::bpe,
+                         "--vocab-size has no effect with --tokenizer {}, it is only for bpe: leave it out",
+                         data::tokenizer_name(p.tokenizer));
+    p.written_by = std::string("heed ") + train::kVersion;
     train::run_data_prepare(p);
     return 0;
   });
-  CLI::App* info = data->add_subcommand("info", "what a token file holds; every token is checked");
-  info->add_option("file", p.output_path, "a token file")->required();
-  run(info, [&p] {
+}
+
+void add_data(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* data = app.add_subcommand("data", "Tokenize text files; inspect token files.");
+  data->require_subcommand(1);
+  add_prepare(*data, arguments, run);
+  data::PrepareConfig& p = arguments.prepare;
+  CLI::App* info = data->add_subcommand("info", "Show what a token file holds, and check every token.");
+  add_path(info, "file", p.output_path, "A token file.")->required();
+  run.alone(info, "data info", [&p] {
     train::run_data_info(p.output_path);
     return 0;
   });
 }
 
-void add_bench(CLI::App& app, Arguments& arguments, const RunCommand& run) {
-  CLI::App* command = app.add_subcommand("bench", "time the operations, or the updates of a config");
+int run_bench(const Arguments& arguments) {
+  if (arguments.config.empty()) {
+    return train::run_alone("bench", [&] {
+      train::bench_operations(
+          arguments.operations,
+          {.device = arguments.device, .dtype = arguments.dtype, .as_json = arguments.bench_update.as_json});
+      return 0;
+    });
+  }
+  return train::run_on_ranks([&] { return train::load_config(arguments.config, arguments.operations); },
+                             [&](const train::Config& config, comm::Ranks& ranks) {
+                               train::bench_update(config, arguments.bench_update, ranks);
+                               return 0;
+                             });
+}
+
+void add_bench(CLI::App& app, Arguments& arguments, const Runner& run) {
+  constexpr IntegerRange kSteps{0, 1'000'000};
+  CLI::App* command = app.add_subcommand("bench", "Benchmark operations, or training steps of a config.");
   train::BenchUpdateOptions& o = arguments.bench_update;
-  command->add_option("what", arguments.operations, "operations to time, all without one; with --config: key=value …");
-  CLI::Option* config_option =
-      command->add_option("--config", arguments.config, "time the updates of this config instead");
-  command->add_option("--device", arguments.device, "of the operations, cpu without it; of a config: train.device")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->excludes(config_option);
-  command->add_option("--dtype", arguments.dtype, "of the operations, f32 without it; of a config: train.precision")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->excludes(config_option);
-  command->add_option("--warm-up", o.warm_up, "updates before those that are timed")
-      ->check(CLI::Range(0, 1'000'000))
-      ->needs(config_option)
-      ->capture_default_str();
-  command->add_option("--updates", o.updates, "updates that are timed; without it, as many as are needed")
-      ->check(CLI::Range(1, 1'000'000))
-      ->needs(config_option);
-  command->add_flag("--json", o.as_json, "print one JSON object instead of a table");
-  run(command, [&arguments, &o] {
-    if (!arguments.config.empty()) {
-      return train::run_on_ranks([&] { return train::load_config(arguments.config, arguments.operations); },
-                                 [&](const train::Config& config, comm::Ranks& ranks) {
-                                   train::bench_update(config, o, ranks);
-                                   return 0;
-                                 });
-    }
-    train::bench_operations(arguments.operations, {.device = arguments.device == "cuda" ? Device::cuda : Device::cpu,
-                                                   .dtype = arguments.dtype == "bf16" ? DType::bf16 : DType::f32,
-                                                   .as_json = o.as_json});
+  command->add_option("what", arguments.operations,
+                      "The operations to benchmark, all without one; with --config: table.key=value ….");
+  CLI::Option* config = add_path(command, "--config", arguments.config, "Benchmark training steps of this config.");
+  add_choice<Device>(command, "--device", arguments.device, {{"cpu", Device::cpu}, {"cuda", Device::cuda}},
+                     "The device of the operations; for a config set train.device.")
+      ->excludes(config);
+  add_choice<DType>(command, "--dtype", arguments.dtype, {{"f32", DType::f32}, {"bf16", DType::bf16}},
+                    "The dtype of the operations; for a config set train.precision.")
+      ->excludes(config);
+  add_integer(command, "--warm-up", o.warm_up, kSteps, "Steps of the config before those that are timed.")
+      ->needs(config);
+  add_integer(command, "--updates", o.updates, kSteps, "Steps of the config that are timed; 0: as many as are needed.")
+      ->needs(config);
+  command->add_flag("--json", o.as_json, "Print one JSON object instead of a table.");
+  run.on_ranks(command, [&arguments] { return run_bench(arguments); });
+}
+
+void add_config(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command = app.add_subcommand("config", "Show the resolved config and where each value comes from.");
+  add_path(command, "config", arguments.config, "A TOML file; without one, every key is explained.");
+  command->add_option("overrides", arguments.overrides, kOverridesHelp);
+  run.alone(command, "config", [&] {
+    train::print("{}", arguments.config.empty()
+                           ? train::config_reference()
+                           : train::describe_config(train::load_config(arguments.config, arguments.overrides)));
     return 0;
   });
+}
+
+void add_gradcheck(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command = app.add_subcommand("gradcheck", "Check gradients against finite differences in f64.");
+  command->add_option("operation", arguments.operations, "The operations to check, or gpt; all without one.");
+  run.alone(command, "gradcheck", [&] { return train::run_gradcheck(arguments.operations) ? 0 : 1; });
+}
+
+void add_info(CLI::App& app, const Runner& run) {
+  run.alone(app.add_subcommand("info", "Show the features of this build and the devices that are available."), "info",
+            [] {
+              train::run_info();
+              return 0;
+            });
 }
 
 }  // namespace
@@ -198,66 +255,32 @@ int main(int argc, char** argv) {
   // parent process set. Only training goes on to its next update and saves (train/reporter.hpp).
   std::signal(SIGPIPE, SIG_DFL);
   CLI::App app("heed trains small causal language models from a config file.", "heed");
-  app.set_version_flag("--version", std::string("heed ") + kVersion);
+  train::set_help_format(app);
+  app.set_help_flag("-h,--help", "Print this help and exit.");
+  app.set_version_flag("--version", std::string("heed ") + train::kVersion, "Print the version and exit.");
   app.require_subcommand(1);
-  app.footer("./heed test builds and runs the tests. Every command explains itself: heed train --help");
   Arguments arguments;
   int code = 0;
-  const auto run = [&](CLI::App* command, std::function<int()> action) {
-    command->callback([&code, action] { code = guarded(action); });
-  };
-
-  CLI::App* train = app.add_subcommand("train", "train the model that a config file describes");
-  add_config_arguments(train, arguments);
-  train->add_flag("--resume", arguments.resume, "go on from the newest checkpoint of the run folder");
-  run(train, [&] {
-    std::signal(SIGPIPE, SIG_IGN);
-    return train::run_on_ranks([&] { return train::load_config(arguments.config, arguments.overrides); },
-                               [&](const train::Config& config, comm::Ranks& ranks) {
-                                 train::run_training(config, {.resume = arguments.resume}, ranks);
-                                 return 0;
-                               });
-  });
-
+  const Runner run{code};
+  add_train(app, arguments, run);
   add_generate(app, arguments, run);
   add_data(app, arguments, run);
-
-  CLI::App* eval = app.add_subcommand("eval", "loss of a checkpoint on the whole of its splits");
-  eval->add_option("checkpoint", arguments.checkpoint, "a .h5 file of a run")->required();
-  eval->add_option("overrides", arguments.overrides, "table.key=value …, such as data.path");
-  run(eval, [&] {
-    train::run_eval(arguments.checkpoint, arguments.overrides);
-    return 0;
-  });
-
-  CLI::App* config = app.add_subcommand("config", "print a config as it is understood, with the origin of each value");
-  config->add_option("config", arguments.config, "TOML file; without one, every key is explained");
-  config->add_option("overrides", arguments.overrides, "table.key=value …");
-  run(config, [&] {
-    train::print("{}", arguments.config.empty()
-                           ? train::config_reference()
-                           : train::describe_config(train::load_config(arguments.config, arguments.overrides)));
-    return 0;
-  });
-
-  CLI::App* gradcheck = app.add_subcommand("gradcheck", "check gradients against differences in f64");
-  gradcheck->add_option("operation", arguments.operations, "operations to check, or gpt; all without one");
-  run(gradcheck, [&] { return train::run_gradcheck(arguments.operations) ? 0 : 1; });
-
+  add_eval(app, arguments, run);
+  add_config(app, arguments, run);
+  add_gradcheck(app, arguments, run);
   add_bench(app, arguments, run);
-
-  CLI::App* info = app.add_subcommand("info", "print what this build holds and where it runs");
-  run(info, [] {
-    print_info();
-    return 0;
+  add_info(app, run);
+  // After the commands, which would take it over.
+  app.footer("heed COMMAND --help explains a command. ./heed test builds and runs the tests.");
+  const int status = train::guarded([&] {
+    try {
+      train::require_known_command(app, argc, argv);
+      app.parse(argc, argv);
+      return code;
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() == 0) return print_help(app, error);
+      return train::print_error(train::describe_usage_error(app, error), 2);
+    }
   });
-
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return guarded([&] { return print_help(app, error); });
-    train::write_notice(fmt::format("heed: {} (heed --help)\n", error.what()));
-    return 2;
-  }
-  return code;
+  return end_by_signal(arguments.stop_signal, status);
 }

@@ -1,6 +1,7 @@
 #include "train/memory_check.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/memory_pool.hpp"
@@ -30,12 +31,12 @@ int64_t certain_data(const Config& config, int64_t estimate) {
 
 HostMemory host_memory(const Config& config, Device device, bool data_is_loaded, bool saves) {
   MemoryEstimate e = estimate_memory(config, device);
-  if (data_is_loaded) e.data = 0;
   if (!saves) e.checkpoint = 0;
   if (device == Device::cuda) e.parameters = e.gradients = e.optimizer = e.activations = 0;
   const std::vector<MemoryItem> items = memory_items(e);
   const int64_t small_blocks = device == Device::cuda ? 0 : kSmallBlocks;
   HostMemory need;
+  if (data_is_loaded) need.loaded_data = std::exchange(e.data, 0);
   need.expected = e.total() + small_blocks;
   need.largest = *std::max_element(items.begin(), items.end(),
                                    [](const MemoryItem& a, const MemoryItem& b) { return a.bytes < b.bytes; });
@@ -47,8 +48,10 @@ HostMemory host_memory(const Config& config, Device device, bool data_is_loaded,
 
 std::optional<std::string> check_host_memory(const HostMemory& need, const std::optional<MemoryLimit>& limit) {
   if (!limit) return std::nullopt;
-  const std::string what = fmt::format("this run needs about {} of memory ({} {}), {}", human_bytes(need.expected),
-                                       need.largest.name, human_bytes(need.largest.bytes), describe(*limit));
+  const std::string more = need.loaded_data > 0 ? " more than it has" : "";
+  const std::string what =
+      fmt::format("this run needs about {} of memory{} (most for its {}: {}), {}", human_bytes(need.expected), more,
+                  need.largest.name, human_bytes(need.largest.bytes), describe(*limit));
   require<MemoryError>(need.certain <= limit->free_bytes + limit->swap_bytes,
                        "out of memory before the first step: {}; reduce it with {}", what, need.largest.keys);
   if (static_cast<double>(need.expected) <= kNearMiss * static_cast<double>(limit->free_bytes)) return std::nullopt;
@@ -59,6 +62,14 @@ void require_host_memory(const Config& config, Device device, bool data_is_loade
   const HostMemory need = host_memory(config, device, data_is_loaded, saves);
   const std::optional<std::string> notice = check_host_memory(need, memory_limit());
   if (notice && data_is_loaded) write_notice(fmt::format("heed: notice: {}\n", *notice));
+}
+
+void require_checkpoint_memory(const Config& config, Device device) {
+  constexpr int64_t kLibraries = int64_t{16} << 20;  // what HDF5 and oneDNN take for themselves until then
+  const int64_t bytes = estimate_memory(config, device).checkpoint;
+  require_memory({.bytes = bytes + kLibraries,
+                  .what = "a checkpoint, made in memory at each save,",
+                  .advice = "lower model.d_model or model.num_layers, or take optim.optimizer = \"sgd\""});
 }
 
 void advise_on_training_memory() {

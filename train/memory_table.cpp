@@ -55,6 +55,21 @@ double data_bytes(const DataConfig& data) {
   return static_cast<double>(data::markov_bytes(data.vocab_size, data.levels() - 1, memory));
 }
 
+std::string data_keys(const DataConfig& data) {
+  switch (data.source) {
+    case DataSource::ngram:
+      return "data.vocab_size, data.order";
+    case DataSource::skip:
+      return "data.vocab_size, data.offsets";
+    case DataSource::text:
+      return data.split == data::TextSplit::lines ? "a shorter text"
+                                                  : "a token file (heed data prepare, then data.source = \"tokens\")";
+    case DataSource::tokens:
+      break;
+  }
+  return "nothing: a token file stays on the disk";
+}
+
 // Of one save: the file as it is made in memory, with room to grow (hdf5_image_write.cpp), and on CUDA the copies of
 // the tensors on the host.
 double checkpoint_bytes(double content, Device device) {
@@ -90,6 +105,7 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
           .activations = to_bytes(tokens * (blocks + elements_outside(m)) * element),
           .checkpoint = to_bytes(checkpoint_bytes(gradients + moments, device)),
           .data = to_bytes(data_bytes(config.data)),
+          .data_keys = data_keys(config.data),
           .batch = to_bytes(2 * step_tokens * sizeof(int32_t))};  // inputs and targets
 }
 
@@ -101,7 +117,7 @@ std::vector<MemoryItem> memory_items(const MemoryEstimate& e) {
           {"activations", e.activations,
            "train.micro_batch_size or train.batch_size, train.recompute = true, model.seq_len"},
           {"checkpoint", e.checkpoint, sizes + " (while a checkpoint is saved, when activations are free)"},
-          {"data", e.data, "a token file (heed data prepare) for a text; data.vocab_size for a synthetic source"},
+          {"data", e.data, e.data_keys},
           {"batch", e.batch, "train.batch_size, model.seq_len"}};
 }
 

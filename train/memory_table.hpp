@@ -17,6 +17,7 @@ struct MemoryEstimate {
   int64_t activations = 0;  // of one micro-batch
   int64_t checkpoint = 0;   // made in memory at each save, by rank 0
   int64_t data = 0;         // the tokens of a text, or the tables of a synthetic source
+  std::string data_keys;    // what lowers it
   int64_t batch = 0;        // the token ids of a step
 
   // A save comes when no activations are alive, and takes their memory where there is no other (make_room()).

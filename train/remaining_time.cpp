@@ -7,10 +7,16 @@ namespace heed::train {
 RemainingTime::RemainingTime(const Config& config, int64_t val_windows, int64_t test_windows)
     : train_(config.train),
       last_step_(train_.stop_after == 0 ? train_.steps : train_.stop_after),
-      val_windows_(val_windows),
-      test_windows_(test_windows),
-      periodic_windows_(train_.eval_batches == 0 ? val_windows
-                                                 : std::min(val_windows, train_.eval_batches * train_.batch_size)) {}
+      periodic_windows_(subset(val_windows)) {
+  if (train_.final_eval == FinalEval::none) return;
+  const bool is_full = train_.final_eval == FinalEval::full;
+  final_val_windows_ = is_full ? val_windows : periodic_windows_;
+  test_windows_ = is_full ? test_windows : subset(test_windows);
+}
+
+int64_t RemainingTime::subset(int64_t windows) const {
+  return train_.eval_batches == 0 ? windows : std::min(windows, train_.eval_batches * train_.batch_size);
+}
 
 void RemainingTime::add_step(double seconds) {
   ++steps_;
@@ -30,10 +36,10 @@ int64_t RemainingTime::periodic_evaluations_until(int64_t step) const {
 
 int64_t RemainingTime::windows_left(int64_t step) const {
   const int64_t periodic = periodic_evaluations_until(last_step_) - periodic_evaluations_until(step);
-  // The last periodic evaluation is also the final one where it covers the whole split.
+  // The last periodic evaluation is also the final one where it covers as much.
   const bool last_is_final =
-      periodic_windows_ == val_windows_ && (last_step_ == train_.steps || last_step_ % train_.eval_interval == 0);
-  return periodic * periodic_windows_ + (last_is_final ? 0 : val_windows_) + test_windows_;
+      periodic_windows_ == final_val_windows_ && (last_step_ == train_.steps || last_step_ % train_.eval_interval == 0);
+  return periodic * periodic_windows_ + (last_is_final ? 0 : final_val_windows_) + test_windows_;
 }
 
 double RemainingTime::seconds(int64_t step) const {

@@ -27,9 +27,11 @@ class RemainingTime {
 
  private:
   int64_t periodic_evaluations_until(int64_t step) const;
+  int64_t subset(int64_t windows) const;  // of them, those in train.eval_batches batches
 
   TrainConfig train_;
-  int64_t last_step_, val_windows_, test_windows_, periodic_windows_;
+  int64_t last_step_, periodic_windows_;
+  int64_t final_val_windows_ = 0, test_windows_ = 0;  // of the evaluations at the end (train.final_eval)
   int64_t steps_ = 0, evaluated_windows_ = 0;
   double step_seconds_ = 0, evaluation_seconds_ = 0;
 };

@@ -66,7 +66,7 @@ void Reporter::start(const std::string& run_dir) {
   const Config& config = trainer_.config();
   show(config_header(config, trainer_.device()));
   show(trainer_header(trainer_));
-  show(fmt::format("run folder    {}\n", run_dir));
+  line("run folder    " + run_dir);
   show(memory_table(estimate_memory(config, trainer_.device())));
 }
 
@@ -84,7 +84,7 @@ void Reporter::check_first_loss(double loss) {
 
 void Reporter::line(const std::string& text) {
   progress_.erase();
-  show(text + "\n");
+  show(data::printable(text) + "\n");
 }
 
 std::string Reporter::eta() const { return "ETA " + duration_text(remaining_.seconds(trainer_.step())); }
@@ -138,7 +138,8 @@ void Reporter::evaluation(int64_t step, const Evaluation& e, bool is_final) {
 
 void Reporter::end(const Summary& s, double training_seconds, const std::string& run_dir) {
   std::string losses;
-  if (s.val_loss) losses += "; final val loss " + loss_text(*s.val_loss);
+  const char* const which = trainer_.config().train.final_eval == FinalEval::none ? "" : "final ";
+  if (s.val_loss) losses += fmt::format("; {}val loss {}", which, loss_text(*s.val_loss));
   if (s.test_loss) losses += "; test loss " + loss_text(*s.test_loss);
   line(fmt::format("done          {}; training {:.1f} s, total {:.1f} s; {:.0f} tokens/s while training{}",
                    plural(s.steps, "step"), training_seconds, s.seconds, s.tokens_per_s, losses));

@@ -69,6 +69,9 @@ class Run {
     // Whether the disk takes files shows before any of the run is touched.
     checkpoints_.prepare(planned_checkpoints());
     folder_->begin(resumed_step);
+    for (const std::string& notice : trainer_.config().notices) reporter_.line("notice        " + notice);
+    const std::string changes = trainer_.source().text_changes();
+    if (!changes.empty()) reporter_.line("notice        the text is read with: " + changes);
     show_notices();
     reporter_.start(folder_->path().string());
     if (!has_validation_)

@@ -24,12 +24,21 @@ ProgressFields phase_fields(const std::string& phase, int64_t done, int64_t tota
           .eta = "ETA " + duration_text(seconds * (1 - fraction) / fraction)};
 }
 
+// Elsewhere than on a terminal: a line at most every 30 seconds.
+data::Progress lines() {
+  return [last = Clock::now()](const char* phase, int64_t done, int64_t total) mutable {
+    if (Clock::now() - last < std::chrono::seconds(30)) return;
+    last = Clock::now();
+    write_notice(fmt::format("{}: {} of {}\n", phase, human_bytes(done), human_bytes(total)));
+  };
+}
+
 }  // namespace
 
 data::Progress text_progress() {
   // std::function copies what it holds, a line must not be copied.
-  const auto line = std::make_shared<ProgressLine>(STDERR_FILENO, write_notice);
-  if (!line->enabled()) return {};
+  const auto line = std::make_shared<ProgressLine>(STDERR_FILENO, write_progress);
+  if (!line->enabled()) return lines();
   return [line, last = std::string(), begin = Clock::now()](const char* phase, int64_t done, int64_t total) mutable {
     const bool is_new = phase != last;
     if (is_new) begin = Clock::now();

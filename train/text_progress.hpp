@@ -5,7 +5,8 @@
 
 namespace heed::train {
 
-// A progress line on stderr where that is a terminal, nothing elsewhere; cleared at the end of each phase.
+// A progress line on stderr where that is a terminal, cleared at the end of each phase; elsewhere a plain line at most
+// every 30 seconds.
 data::Progress text_progress();
 
 }  // namespace heed::train

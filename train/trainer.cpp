@@ -157,6 +157,7 @@ void Trainer::build_update() {
   buckets_ = std::make_unique<comm::GradBuckets>(*communicator_, model_->parameters(), config_.train.shard_optimizer);
   optimizer_ = make_optimizer(config_.optim, buckets_->spans());
   sums_ = zeros({3}, DType::f64, Device::cpu, MemoryCategory::workspace);
+  if (ranks_.is_root()) require_checkpoint_memory(config_, device());
   if (device() != Device::cuda) return;
   cuda::set_tf32(config_.train.tf32);
   device_update_ = std::make_unique<DeviceUpdate>(

@@ -1,5 +1,6 @@
 #include "autograd/cpu/onednn_gemm.hpp"
 
+#include "autograd/core/host_limits.hpp"
 #include "autograd/cpu/parallel.hpp"
 
 #if HEED_HAVE_ONEDNN
@@ -89,7 +90,12 @@ template <class T, class Out>
 void run(const Gemm<T, Out>& product) {
   static OneDnn instance;
   keep_promised_threads();
-  instance.run(product);
+  try {
+    instance.run(product);
+  } catch (const dnnl::error& error) {
+    if (error.status != dnnl_out_of_memory) throw;
+    throw_out_of_memory({.bytes = 0, .what = "a matrix product by oneDNN", .advice = "free memory or raise the limit"});
+  }
 }
 
 }  // namespace

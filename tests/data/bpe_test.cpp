@@ -55,6 +55,40 @@ TEST(WordCounts, CountsWordsAsTheTokenizerCutsThem) {
   EXPECT_EQ(lines.words(), (Counts{{"a", 2}, {" b", 2}, {" a", 1}}));
 }
 
+// What bounds the cost of learning from a text without blanks.
+TEST(WordCounts, KeepsAnEvenPartOfVeryManyDifferentWords) {
+  std::string words;
+  uint32_t state = 1;
+  for (int i = 0; i < 40'000; ++i) {
+    for (int j = 0; j < 99; ++j) words += static_cast<char>('a' + ((state = state * 1664525u + 1013904223u) >> 28));
+    words += '\n';
+  }
+  WordCounts counts;
+  for (int i = 0; i < 10; ++i) counts.add("the cat\n", true);
+  counts.add(words, true);
+  counts.add(words, true);
+  EXPECT_EQ(counts.words().at("the"), 10);
+  int64_t long_bytes = 0;
+  size_t in_first_half = 0, long_words = 0;
+  for (const auto& [word, count] : counts.words()) {
+    if (word.size() < 99) continue;
+    EXPECT_EQ(count, 2);
+    long_bytes += static_cast<int64_t>(word.size());
+    in_first_half += words.find(word) < words.size() / 2 ? 1 : 0;
+    ++long_words;
+  }
+  EXPECT_LE(long_bytes, WordCounts::kMaxLongBytes);
+  EXPECT_GT(long_bytes, WordCounts::kMaxLongBytes / 4);
+  EXPECT_NEAR(static_cast<double>(in_first_half) / static_cast<double>(long_words), 0.5, 0.05);
+}
+
+TEST(BpeTokenizer, KnowsWhichPiecesAreMade) {
+  const BpeTokenizer tokenizer({"ab", "bc", "abc"}, false);
+  EXPECT_EQ(tokenizer.pieces_made({"abc"}), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(tokenizer.pieces_made({"abx", "bc"}), (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(tokenizer.pieces_made({}), (std::vector<bool>{false, false, false}));
+}
+
 #ifdef HEED_HAVE_SENTENCEPIECE
 
 std::unique_ptr<Tokenizer> train(const ScratchFolder& folder, const std::string& text, int64_t vocab_size,
@@ -131,6 +165,12 @@ TEST(BpeTraining, SaysWhatVocabularyIsPossible) {
   const std::string path = folder.path("text.txt");
   EXPECT_TRUE(contains(error_text<ConfigError>([&] { train(folder, "abcabcabc", 512); }),
                        {"data.vocab_size = 512", "\"" + path + "\"", "lower data.vocab_size to 2", "or less"}));
+  // Two merges can happen; a third, of b and c, never does.
+  EXPECT_TRUE(contains(error_text<ConfigError>([&] { train(folder, "abc", 512); }),
+                       {"only 258 entries (256 bytes and 2 merges)", "lower data.vocab_size to 258 or less"}));
+  EXPECT_EQ(train(folder, "abc", 258)->vocab_size(), 258);
+  EXPECT_EQ(train(folder, "abc", 258)->encode("abc").size(), 1u);
+  EXPECT_THROW(train(folder, "abc", 259), ConfigError);
   EXPECT_TRUE(contains(error_text<ConfigError>([&] { train(folder, "a\na\na\n", 512, true); }),
                        {"data.vocab_size = 512", "only 257 entries", "256 bytes and the end of line"}));
   EXPECT_TRUE(

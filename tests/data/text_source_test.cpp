@@ -177,7 +177,9 @@ TEST(TextSource, ALongTextComesOutWholeWhereverItsPiecesEnd) {
       }
     }
     EXPECT_GT(num_windows, 3000);
-    EXPECT_TRUE(decoded == text);
+    std::string expected = text;
+    if (kind != TokenizerKind::byte) std::erase(expected, '\r');  // each is before a line feed
+    EXPECT_TRUE(decoded == expected);
   }
 }
 

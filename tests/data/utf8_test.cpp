@@ -73,5 +73,23 @@ TEST(Utf8, DescribesWithoutControlCharacters) {
   EXPECT_EQ(describe_character(0x9B), "U+009B");
 }
 
+TEST(Utf8, NothingThatIsPrintableChangesATerminal) {
+  EXPECT_EQ(printable("é 日本 😀 \\ \""), "é 日本 😀 \\ \"");
+  EXPECT_EQ(printable("a\x1b[31mb\x7f"), "a\\u001B[31mb\\u007F");
+  EXPECT_EQ(printable("\xC2\x9B"), "\\u009B") << "CSI of 8-bit terminals";
+  EXPECT_EQ(printable("\xE2\x80\xAE\xE2\x81\xA9"), "\\u202E\\u2069") << "right to left";
+  EXPECT_EQ(printable("\xE9t\xE6\x97"), "\\xE9t\\xE6\\x97") << "not UTF-8";
+  EXPECT_EQ(printable("a\n\tb\r"), "a\\u000A\\u0009b\\u000D");
+  EXPECT_EQ(printable("a\n\tb\r", Layout::keep), "a\n\tb\\u000D");
+  EXPECT_EQ(printable(printable("\x1b\xFF")), printable("\x1b\xFF"));
+  EXPECT_EQ(printable(""), "");
+}
+
+TEST(Utf8, QuotedTextEndsAtItsQuote) {
+  EXPECT_EQ(quoted_text("a b"), "\"a b\"");
+  EXPECT_EQ(quoted_text("a\"b\\"), "\"a\\\"b\\\\\"");
+  EXPECT_EQ(quoted_text("\x1b\n"), "\"\\u001B\\u000A\"");
+}
+
 }  // namespace
 }  // namespace heed::data

@@ -16,8 +16,7 @@ class OddHdf5File {
  public:
   // Takes a byte of the input for each part and some for each odd one; 0 is as it should be.
   OddHdf5File(const std::string& path, Bytes& bytes, hsize_t user_block_bytes = 0)
-      : bytes_(bytes),
-        file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation(user_block_bytes), H5P_DEFAULT), H5Fclose, "make it") {}
+      : bytes_(bytes), file_(make(path, user_block_bytes), H5Fclose, "make it") {}
 
   // A dataset of one dimension, in chunks.
   void add(const char* name, hid_t type, hid_t type_in_memory, const void* data, hsize_t count) {
@@ -73,10 +72,10 @@ class OddHdf5File {
   void close() { file_.close("complete the file"); }
 
  private:
-  static train::hdf5::Handle creation(hsize_t user_block_bytes) {
-    train::hdf5::Handle properties = train::hdf5::make_properties(H5P_FILE_CREATE);
+  static hid_t make(const std::string& path, hsize_t user_block_bytes) {
+    const train::hdf5::Handle properties = train::hdf5::make_properties(H5P_FILE_CREATE);
     H5Pset_userblock(properties, user_block_bytes);
-    return properties;
+    return H5Fcreate(path.c_str(), H5F_ACC_TRUNC, properties, H5P_DEFAULT);
   }
 
   void add_attribute(const char* name, hid_t type, hid_t space, hid_t type_in_memory, const void* value) {

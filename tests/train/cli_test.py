@@ -243,7 +243,7 @@ class Text(CommandLine):
         arguments = ("generate", self.last, "--prompt", "a", "--tokens", 40, "--num-samples", 2)
         first = self.run_heed(*arguments).stdout
         self.assertEqual(first, self.run_heed(*arguments).stdout)
-        one, two = first.splitlines()
+        _, one, _, two = first.splitlines()
         self.assertNotEqual(one, two)
         self.assertNotEqual(first, self.run_heed(*arguments, "--seed", 2).stdout)
 

@@ -99,6 +99,7 @@ class Evaluation(cli_test.CommandLine):
             self.write(changed)
             self.assert_refused(code=3, parts=("the data is not that of the run", "540 tokens, split 486/54/0"))
         self.write(self.lines)
+        self.assert_refused("val_fraction=0.5", code=2, parts=("data.val_fraction is 0.1 in the checkpoint", *SETTABLE))
         self.assertAlmostEqual(self.loss("validation", self.run_folder), val_loss, places=5)
 
     def test_the_same_ids_of_another_alphabet(self):
@@ -124,6 +125,8 @@ class Evaluation(cli_test.CommandLine):
         self.assertEqual(self.run_heed(*prepare, 0.8).returncode, 0)
         self.assert_refused(code=3, parts=("432/108/0", "108/432/0"))
         os.rename(self.folder / "text.h5", self.folder / "other.h5")
+        self.assertEqual(self.run_heed("data", "prepare", "text.txt", "text.h5", "--val-fraction", 0.2).returncode, 0)
+        self.assert_refused(code=3, parts=("a byte tokenizer of 256 tokens then", "a char tokenizer of 17 tokens now"))
         self.loss("another text", self.run_folder, "data.path=other.h5")
 
     def test_another_text_is_evaluated_whole_and_named(self):
@@ -138,6 +141,18 @@ class Evaluation(cli_test.CommandLine):
             self.loss("another text", self.run_folder, f"data.path={name}")
         (self.folder / "unknown.txt").write_text("abc!\n")
         self.assert_refused("data.path=unknown.txt", code=3, parts=("unknown.txt", "'!'"))
+
+    def test_other_texts_may_be_short(self):
+        """Shorter than a window of 16: there is no validation split to cut off, and nothing to train on."""
+        for split in ("lines", "position"):
+            self.config.write_text(LINES.replace('split = "lines"\nval_lines = 12\n', f'split = "{split}"\n'))
+            self.train("steps=2")
+            for text, targets in (("abcde", 4 + 2 * (split == "lines")), ("ab", 1 + 2 * (split == "lines"))):
+                (self.folder / "short.txt").write_text(text)
+                result = self.run_heed("eval", self.run_folder, "data.path=short.txt")
+                self.assertIn(f"({targets} targets, each once", result.stdout, result.stderr)
+            (self.folder / "short.txt").write_text("")
+            self.assert_refused("data.path=short.txt", code=3, parts=("short.txt", "0 bytes", "at least 2"))
 
     def test_no_key_makes_another_split_or_model(self):
         self.train()

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "autograd/tape.hpp"
+#include "data/char_tokenizer.hpp"
 #include "tests/train/tiny.hpp"
 #include "train/trainer.hpp"
 
@@ -79,6 +80,29 @@ TEST(Generate, DependsOnWhatIsInTheWindowOnly) {
     others.push_back(with_cache(loaded, other, options, 0));
   }
   EXPECT_TRUE(std::any_of(others.begin(), others.end(), [&](const auto& one) { return one != expected; }));
+}
+
+// What stands before the prompt is seen and not printed; what is left out is neither.
+TEST(Prompt, CountsTheTokensThatStandForTheText) {
+  LoadedModel loaded = tiny_model({});
+  const auto expect = [&](const std::string& text, const std::vector<int32_t>& tokens, int64_t num_given) {
+    const Prompt prompt = make_prompt(loaded, text, true);
+    EXPECT_EQ(prompt.tokens, tokens) << text;
+    EXPECT_EQ(prompt.num_given, num_given) << text;
+  };
+  expect("", {0}, 0);
+  expect("3 \n\t02 5", {3, 2, 5}, 3);
+  for (const char* text : {"6", "-1", "1,2", "0x1", "99999999999"}) {
+    EXPECT_THROW(make_prompt(loaded, text, true), DataError) << text;
+  }
+  loaded.tokenizer = std::make_unique<data::CharTokenizer>(std::vector<char32_t>{U'\n', U'a', U'b'}, false);
+  expect("", {0}, 0);
+  expect("a?b", {1, 2}, 2);
+  expect("??", {0}, 0);
+  EXPECT_THROW(make_prompt(loaded, "a?b", false), DataError);
+  loaded.tokenizer = std::make_unique<data::CharTokenizer>(std::vector<char32_t>{U'a', U'b'}, true);
+  expect("", {2}, 0);
+  expect("ab", {2, 0, 1}, 2);
 }
 
 }  // namespace

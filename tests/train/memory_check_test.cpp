@@ -104,6 +104,21 @@ TEST(MemoryCheck, RefusesActivationsThatCannotFit) {
             int64_t{1} << 36);
 }
 
+// What a text that is in memory already has taken is what the user can change.
+TEST(MemoryCheck, NamesLoadedData) {
+  HostMemory need = host_memory(tiny_config({"vocab_size=1000"}), Device::cpu, true, true);
+  EXPECT_GT(need.loaded_data, 16'000'000);
+  try {
+    check_host_memory(need, machine(kMiB));
+    ADD_FAILURE() << "not refused";
+  } catch (const MemoryError& error) {
+    const std::string text = error.what();
+    for (const char* part : {"more than it has", "its data: 15.3 MiB", "data.vocab_size, data.order"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+  }
+}
+
 TEST(MemoryCheck, NoConfigOverflows) {
   Config config = tiny_config();
   config.model.d_model = config.model.d_ff = config.model.num_layers = config.model.seq_len = int64_t{1} << 40;

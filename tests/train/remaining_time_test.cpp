@@ -8,11 +8,12 @@ namespace heed::train {
 namespace {
 
 // 100 windows for validation, 30 for the test; a step has 4.
-RemainingTime make(int64_t eval_batches = 5, int64_t stop_after = 0) {
+RemainingTime make(int64_t eval_batches = 5, int64_t stop_after = 0, FinalEval final_eval = FinalEval::full) {
   Config config = test::tiny_config({"steps=50", "eval_interval=20"});
   config.train.batch_size = 4;
   config.train.eval_batches = eval_batches;
   config.train.stop_after = stop_after;
+  config.train.final_eval = final_eval;
   return {config, 100, 30};
 }
 
@@ -30,6 +31,11 @@ TEST(RemainingTime, CountsEveryEvaluationThatIsLeft) {
   EXPECT_EQ(make(5, 45).windows_left(0), 2 * 20 + 100 + 30);
   EXPECT_EQ(make(0, 45).windows_left(0), 2 * 100 + 100 + 30);
   EXPECT_EQ(make(0, 40).windows_left(0), 2 * 100 + 30);
+  // Bounded at the end: the subset is known from the last step, or after an early stop evaluated for it.
+  EXPECT_EQ(make(5, 0, FinalEval::subset).windows_left(0), 3 * 20 + 20);
+  EXPECT_EQ(make(5, 45, FinalEval::subset).windows_left(0), 2 * 20 + 20 + 20);
+  EXPECT_EQ(make(5, 45, FinalEval::none).windows_left(0), 2 * 20);
+  EXPECT_EQ(make(5, 0, FinalEval::none).windows_left(0), 3 * 20);
   EXPECT_EQ(RemainingTime(test::tiny_config({"steps=50", "eval_interval=20"}), 0, 0).windows_left(0), 0);
 }
 

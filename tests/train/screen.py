@@ -32,9 +32,11 @@ class Screen:
         self.lines = [[]]  # of cells; the second cell of a wide character is empty
         self.column = 0
         self.pending_wrap = False
-        self.wraps = 0
+        self.wraps = 0  # in all, and since the last carriage return
+        self.wrapped = False
         self.frames = []  # the current line at each ESC [ K, so each state of a line that is redrawn
         self.widest_frame = 0
+        self.too_wide = []  # frames that wrapped
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.rest = ""
 
@@ -58,6 +60,7 @@ class Screen:
         if self.pending_wrap or self.column + width > self.columns:
             self.new_line()
             self.wraps += 1
+            self.wrapped = True
             self.column = 0
         line = self.lines[-1]
         line += [" "] * (self.column + width - len(line))
@@ -71,6 +74,8 @@ class Screen:
         del line[self.column + (1 if self.pending_wrap else 0):]
         self.frames.append("".join(line).rstrip())
         self.widest_frame = max(self.widest_frame, len(line))
+        if self.wrapped:
+            self.too_wide.append(self.frames[-1])
 
     def feed(self, data):
         text = self.rest + self.decoder.decode(data)
@@ -87,7 +92,7 @@ class Screen:
                 place += 3
                 continue
             if character == "\r":
-                self.column, self.pending_wrap = 0, False
+                self.column, self.pending_wrap, self.wrapped = 0, False, False
             elif character == "\n":
                 self.new_line()
             else:

@@ -111,10 +111,9 @@ class Acceptor {
 
   bool welcome(Connection& connection) {
     const Greeting& theirs = connection.greeting;
-    if (!theirs.is_of_same_run(own_) || theirs.rank <= 0) return false;
+    if (!theirs.is_of_same_run(own_) || theirs.rank <= 0 || theirs.rank >= theirs.size) return false;
     if (::send(connection.socket.number(), &own_, sizeof(own_), MSG_NOSIGNAL) != sizeof(own_)) return false;
     require_same_size(theirs.rank, theirs.size, own_.size);
-    if (theirs.rank >= own_.size) return false;
     for (Connection& earlier : connections_) {
       if (earlier.rank != theirs.rank) continue;
       const Verdict verdict = Verdict::replaced;  // to a process that may have ended

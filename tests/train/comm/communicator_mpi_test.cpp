@@ -1,4 +1,6 @@
 // Run by mpirun with 1, 2 and 4 ranks.
+#include <unistd.h>
+
 #include "autograd/core/check.hpp"
 #include "tests/train/comm/ranks_fixture.hpp"
 #include "train/comm/agreement.hpp"
@@ -75,11 +77,30 @@ TEST_P(CommunicatorByMpi, RefusesWhatCannotBeShared) {
   EXPECT_THROW(communicator_->start_all_reduce(tokens.ref()), DTypeError);
   if (ranks_.size() > 1) {
     EXPECT_THROW(communicator_->start_all_gather(values_of(ranks_.size() + 1, 0, GetParam()).ref()), ShapeError);
+    EXPECT_THROW(communicator_->start_reduce_scatter(values_of(ranks_.size() + 1, 0, GetParam()).ref()), ShapeError);
   }
   EXPECT_THROW(communicator_->start_broadcast(values_of(4, 0, GetParam()).ref(), ranks_.size()), ValueError);
   communicator_->start_all_reduce(zeros({0}, GetParam()).ref());
   communicator_->wait();
 }
+
+TEST_P(CommunicatorByMpi, CountsTheSecondsOfAllWaits) {
+  if (ranks_.size() == 1) return;
+  constexpr int kWaits = 3;
+  for (int i = 0; i < kWaits; ++i) {
+    const Tensor values = values_of(16, ranks_.rank(), GetParam());
+    if (!ranks_.is_root()) usleep(40'000);
+    communicator_->start_all_reduce(values.ref());
+    communicator_->wait();
+    ranks_.barrier();
+  }
+  if (ranks_.is_root()) {
+    EXPECT_GE(communicator_->waited_seconds(), kWaits * 0.03);
+  }
+}
+
+// The tests start all ranks on one host.
+TEST(RanksByMpi, CountTheRanksOfTheirNode) { EXPECT_EQ(all_ranks().local_rank(), all_ranks().rank()); }
 
 TEST(RanksByMpi, GatherTextsOfAnyLength) {
   comm::Ranks& ranks = all_ranks();
@@ -124,6 +145,18 @@ TEST(RanksByMpi, SayWhatIsNotTheSame) {
     EXPECT_EQ(error.exit_code, 7);
     EXPECT_EQ(std::string(error.what()),
               ranks.is_root() ? "all ranks must have the same config: rank 0 has `b`, rank 1 has `c`" : "");
+  }
+  // One text is longer than the other.
+  for (const bool root_has_more : {true, false}) {
+    try {
+      comm::require_same(ranks, "config", (ranks.rank() == 1) != root_has_more ? "a\nb" : "a");
+      ADD_FAILURE() << "nothing thrown";
+    } catch (const comm::SharedError& error) {
+      const char* expected = root_has_more
+                                 ? "all ranks must have the same config: rank 0 has `b`, rank 1 has `nothing`"
+                                 : "all ranks must have the same config: rank 0 has `nothing`, rank 1 has `b`";
+      EXPECT_EQ(std::string(error.what()), ranks.is_root() ? expected : "");
+    }
   }
 }
 

@@ -105,5 +105,17 @@ TEST_P(Buckets, NameAParameterThatIsUsedMoreOftenThanInTheFirstStep) {
   communicator_->wait();
 }
 
+// As a checkpoint is loaded: operations take the copies.
+TEST_P(Buckets, SetWeightsAlsoInTheCopiesOfBf16) {
+  nn::ParameterStore store(DType::bf16);
+  store.declare("p", kShape, {.std = 1});
+  store.build(1, comm::GradBuckets::span_multiple(ranks_.size()));
+  comm::GradBuckets buckets(*communicator_, store, GetParam());
+  const Tensor weights = values_of(store.groups()[0].gradients.numel(), 3, DType::f32);  // exact in bf16
+  buckets.set_weights(0, weights);
+  EXPECT_EQ(buckets.whole_weights(0).values(), weights.values());
+  EXPECT_EQ(store.groups()[0].copies.values(), weights.values());
+}
+
 }  // namespace
 }  // namespace heed::test

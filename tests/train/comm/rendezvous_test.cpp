@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 
+#include "tests/train/comm/board_path.hpp"
 #include "tests/train/comm/tcp_fixture.hpp"
 #include "tests/train/tiny.hpp"
 #include "train/comm/tcp_ranks.hpp"
@@ -65,6 +66,22 @@ TEST(Rendezvous, SilentConnectionsKeepNobodyWaiting) {
   EXPECT_EQ(rank_of(launch_of(1, 2, port)).result(), "joined");
   EXPECT_EQ(root.result(), "joined");
   EXPECT_LT(seconds.passed(), 4);
+}
+
+TEST(Rendezvous, LetsARankGoThatTheWorldDoesNotHave) {
+  const int port = free_port();
+  ChildProcess root = rank_of(launch_of(0, 2, port));
+  for (const int rank : {-1, 0, 2, 1'000'000}) {
+    const Descriptor socket = connected_to(port);
+    const Greeting strange = greeting_of(launch_of(rank, 2, port));
+    send_all(socket.number(), &strange, sizeof(strange), 0);
+    char answer[100];
+    const timeval limit{.tv_sec = 5, .tv_usec = 0};
+    setsockopt(socket.number(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    EXPECT_EQ(::recv(socket.number(), answer, sizeof(answer), MSG_WAITALL), 0) << "rank " << rank;
+  }
+  EXPECT_EQ(rank_of(launch_of(1, 2, port)).result(), "joined");
+  EXPECT_EQ(root.result(), "joined");
 }
 
 // As scanners and health checks do, and another run that was given the same port.
@@ -170,28 +187,19 @@ TEST(Rendezvous, NamesAPortThatAnotherProgramHas) {
   }
 }
 
-// Files of boards (train/comm/board.hpp).
-size_t boards() {
-  const std::filesystem::directory_iterator files("/dev/shm");
-  return static_cast<size_t>(std::count_if(begin(files), end(files), [](const auto& entry) {
-    return entry.path().filename().string().starts_with("heed-" + std::to_string(getuid()));
-  }));
-}
-
-// And leaves nothing behind.
+// And leaves nothing in shared memory.
 TEST(Rendezvous, SaysWhoIsMissingAndWhereLongBeforeTheTimeout) {
   EXPECT_LE(seconds_to_notice(600), 10);
   for (const int rank : {0, 1}) {
     const test::TemporaryFolder folder;
     const auto output = folder.path() / "stderr";
     const int port = free_port();
-    const size_t before = boards();
     const std::string address = "127.0.0.1:" + std::to_string(port);
     const std::string result = rank_of(launch_of(rank, 3, port), 1, [=] {
                                  ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600), STDERR_FILENO);
                                }).result();
     EXPECT_EQ(result, "[the child process ended with status 1792]") << "the watchdog ends it";
-    EXPECT_EQ(boards(), before);
+    EXPECT_FALSE(std::filesystem::exists(test::board_path(launch_of(rank, 3, port).job, 3)));
     const std::string variables = "; if no such process was started, RANK=" + std::to_string(rank) +
                                   ", WORLD_SIZE=3 may be left over: unset RANK and WORLD_SIZE\n";
     const std::string end = "heed: rank " + std::to_string(rank) +

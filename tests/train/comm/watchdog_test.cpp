@@ -7,7 +7,9 @@
 #include <chrono>
 
 #include "tests/support/child_process.hpp"
+#include "tests/train/comm/board_path.hpp"
 #include "tests/train/tiny.hpp"
+#include "train/comm/running_clock.hpp"
 
 namespace heed::comm {
 namespace {
@@ -93,6 +95,77 @@ TEST(Watchdog, TellsStoppedFromEnded) {
   Board(job(), 0, 3).unlink();
 }
 
+// One that has come to earlier waits, not to this one.
+TEST(Watchdog, NamesARankThatIsOneWaitBehind) {
+  const std::string name = job();  // of this process, for its children
+  const test::TemporaryFolder folder;
+  const auto output = folder.path() / "stderr";
+  ChildProcess behind = other_rank(name, 1, 2, [](Board& board) {
+    board.begin_wait();
+    board.end_wait();
+    sleep(3);
+  });
+  EXPECT_EQ(test::in_child([&] {
+              ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY, 0600), STDERR_FILENO);
+              Board board(name, 0, 2);
+              Watchdog watchdog(board, 0.5);
+              { const Watchdog::Wait first(watchdog, "the data"); }
+              const Watchdog::Wait second(watchdog, "the sums");
+              sleep(20);
+              return std::string("not ended");
+            }),
+            kExit7);
+  EXPECT_NE(test::read_file(output).find("missing: rank 1 (last seen before the first update"), std::string::npos)
+      << test::read_file(output);
+  Board(name, 0, 2).unlink();
+}
+
+TEST(Watchdog, NamesNoRankOfAnotherNode) {
+  const std::string name = job();  // of this process, for its children
+  const test::TemporaryFolder folder;
+  const auto output = folder.path() / "stderr";
+  EXPECT_EQ(test::in_child([&] {
+              ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY, 0600), STDERR_FILENO);
+              Board board(name, 0, 2);
+              Watchdog watchdog(board, 0.5);
+              watchdog.set_elsewhere({false, true});
+              const Watchdog::Wait wait(watchdog, "the sums");
+              sleep(20);
+              return std::string("not ended");
+            }),
+            kExit7);
+  EXPECT_NE(test::read_file(output).find("missing: no rank of this node is missing, so one of another node is"),
+            std::string::npos)
+      << test::read_file(output);
+  Board(name, 0, 2).unlink();
+}
+
+TEST(Watchdog, ReportsAlsoWhereAKilledJobOfTheSameNameHadReported) {
+  const std::string name = job();  // of this process, for its children
+  const test::TemporaryFolder folder;
+  const auto output = folder.path() / "stderr";
+  test::in_child([&]() -> std::string {
+    Board left(name, 0, 2);
+    left.claim_report();
+    test::end_process();
+  });
+  EXPECT_EQ(waiting_rank(name, 0, 2, output).result(), kExit7);
+  EXPECT_NE(test::read_file(output), "");
+  Board(name, 0, 2).unlink();
+}
+
+// A machine that is suspended for longer than any patience.
+TEST(RunningClock, HardlyCountsTheTimeOfAStoppedProcess) {
+  ChildProcess stopped([] {
+    RunningClock clock;
+    raise(SIGSTOP);
+    return std::string(clock.seconds() < 2.1 ? "hardly" : "all of it");
+  });
+  sleep(3);
+  kill(stopped.process(), SIGCONT);
+  EXPECT_EQ(stopped.result(), "hardly");
+}
+
 TEST(Watchdog, RunsWhatInterruptsALibrary) {
   const test::TemporaryFolder folder;
   const auto marker = folder.path() / "interrupted";
@@ -158,24 +231,17 @@ TEST(Watchdog, LetsShortWaitsPass) {
 }
 
 TEST(Board, LeavesNothingBehind) {
-  const auto names = [] {
-    std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-      if (entry.path().filename().string().starts_with("heed-")) found.push_back(entry.path().filename());
-    }
-    return found.size();
-  };
-  const size_t before = names();
+  const std::filesystem::path path = test::board_path(job(), 2);
   {
-    Board board("only here " + std::to_string(getpid()), 0, 2);
-    EXPECT_EQ(names(), before + 1);
+    Board board(job(), 0, 2);
+    EXPECT_TRUE(std::filesystem::exists(path));
     board.unlink();
-    EXPECT_EQ(names(), before);
+    EXPECT_FALSE(std::filesystem::exists(path));
     board.set_update(3);  // the page itself stays until the end
   }
-  EXPECT_EQ(names(), before);
-  { const Board left_early("only here " + std::to_string(getpid()), 0, 2); }
-  EXPECT_EQ(names(), before) << "a rank that fails before all are here takes the name away";
+  EXPECT_FALSE(std::filesystem::exists(path));
+  { const Board left_early(job(), 0, 2); }
+  EXPECT_FALSE(std::filesystem::exists(path)) << "a rank that fails before all are here takes the name away";
 }
 
 }  // namespace

@@ -1,0 +1,18 @@
+// Where the board of a job lies (train/comm/board.hpp): other jobs, and other tests, have theirs beside it.
+#pragma once
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "data/checksum.hpp"
+
+namespace heed::test {
+
+inline std::filesystem::path board_path(const std::string& job, int size) {
+  return fmt::format("/dev/shm/heed-{}-{:016x}", getuid(), data::checksum(fmt::format("{} {}", job, size)));
+}
+
+}  // namespace heed::test

@@ -1,0 +1,109 @@
+"""`heed generate` from outside: the prompt, what is printed, and where it comes from.
+
+Usage: generate_test.py PATH_OF_HEED
+"""
+
+import os
+import subprocess
+import sys
+import unittest
+
+import cli_test
+
+RULE = "──── sample {} of {} ────"
+
+
+class Generation(cli_test.CommandLine):
+    def train(self, text, *arguments):
+        (self.folder / "abcd.txt").write_text(text)
+        self.config.write_text(cli_test.ALPHABET)
+        result = self.run_heed("train", self.config, "train.device=cpu", *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.run_folder = self.folder / "runs" / "tiny"
+
+    def generate(self, *arguments, **more):
+        """stdout as bytes; arguments may be bytes."""
+        result = subprocess.run([cli_test.HEED, "generate", self.run_folder / "checkpoints" / "last.h5",
+                                 *(one if isinstance(one, bytes) else str(one) for one in arguments)],
+                                cwd=self.folder, capture_output=True, timeout=60, **more)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr, b"")
+        return result.stdout
+
+    def test_a_character_that_begins_in_the_prompt(self):
+        self.train("é" * 1000, "tokenizer=byte")
+        likeliest = ("--temperature", 0, "--tokens")
+        self.assertEqual(self.generate("--prompt", b"\xc3", *likeliest, 1), b"\xc3\xa9\n")
+        self.assertEqual(self.generate("--prompt", b"\xc3", *likeliest, 3), "éé\n".encode())
+        self.assertEqual(self.generate("--prompt", b"\xc3\xa9\xc3", *likeliest, 1), "éé\n".encode())
+        self.assertEqual(self.generate("--prompt", b"\xc3", *likeliest, 2, "--num-samples", 1), "é\ufffd\n".encode())
+        self.assertEqual(self.generate("--prompt", b"\xc3", *likeliest, 0), "\ufffd\n".encode())
+
+    def test_the_echo_is_what_the_model_saw(self):
+        self.train("abcd" * 500, "steps=200")
+        self.assertEqual(self.generate("--prompt", "a?b!", "--skip-unknown", "--temperature", 0, "--tokens", 2), b"abcd\n")
+
+    def test_padded_seeds(self):
+        self.train("abcd" * 500, "steps=2")
+        texts = {seed: self.generate("--seed", seed) for seed in ("8", "08", "9", "09", "10", "010")}
+        self.assertEqual((texts["08"], texts["09"], texts["010"]), (texts["8"], texts["9"], texts["10"]))
+        self.assertEqual(len(set(texts.values())), 3)
+        self.assertEqual(self.generate("--prompt", "a", "--tokens", "010"), self.generate("--prompt", "a", "--tokens", 10))
+        self.assertEqual(len(self.generate("--prompt", "a", "--tokens", "010")), 12)
+
+    def test_prompt_files(self):
+        self.train("abcd" * 500 + "\n", "steps=2")
+        (self.folder / "prompt").write_text("abca\n")
+        expected = self.generate("--prompt", "abca\n")
+        self.assertTrue(expected.startswith(b"abca\n"))
+        self.assertEqual(self.generate("--prompt-file", "prompt"), expected)
+        self.assertEqual(self.generate("--prompt-file", "-", input=b"abca\n"), expected)
+        (self.folder / "unknown").write_text("ab?")
+        last = self.run_folder / "checkpoints" / "last.h5"
+        self.assert_error(self.run_heed("generate", last, "--prompt-file", "unknown"), 3, "'?'", "position 2", "--skip-unknown")
+        self.assert_error(self.run_heed("generate", last, "--prompt-file", "none"), 3, "--prompt-file", "none", "No such file")
+        self.assert_error(self.run_heed("generate", last, "--prompt-file", "."), 3, "--prompt-file", "directory")
+        self.assert_error(self.run_heed("generate", last, "--prompt-file", "/dev/zero"), 3, "67108864 bytes")
+        self.assert_error(self.run_heed("generate", last, "--prompt", "a", "--prompt-file", "prompt"), 2, "--prompt-file")
+
+    def test_several_samples_are_told_apart(self):
+        self.train("ab\n" * 500, "steps=2")
+        lines = self.generate("--prompt", "a\nb", "--num-samples", 3, "--tokens", 20).decode().splitlines()
+        self.assertEqual([line for line in lines if "─" in line], [RULE.format(n, 3) for n in (1, 2, 3)])
+        self.assertEqual(lines[0], RULE.format(1, 3))
+        self.assertNotIn("─", self.generate("--prompt", "a", "--tokens", 20).decode())
+
+    def test_samples_of_a_line_need_no_rule(self):
+        self.train("ab\n" * 500, "steps=2", "split=lines")
+        text = self.generate("--num-samples", 3).decode()
+        self.assertEqual((text.count("\n"), text.count("─")), (3, 0))
+
+    def test_token_ids(self):
+        self.config.write_text(cli_test.TINY)
+        self.assertEqual(self.run_heed("train", self.config).returncode, 0)
+        self.run_folder = self.folder / "runs" / "tiny"
+        (self.folder / "ids").write_text("3\t1\n\n02\n")
+        lines = self.generate("--prompt", " 3 1  2", "--tokens", 4, "--num-samples", 2).decode().splitlines()
+        self.assertEqual([(line[:6], len(line.split())) for line in lines], [("3 1 2 ", 7)] * 2)
+        self.assertEqual(self.generate("--prompt-file", "ids", "--tokens", 4, "--num-samples", 2).decode().splitlines(), lines)
+        self.assertEqual(len(self.generate("--tokens", 4).decode().split()), 4, "the start token is not printed")
+        for prompt in ("6", "-1", "1,2", "x"):
+            result = self.run_heed("generate", self.run_folder, "--prompt", prompt)
+            self.assert_error(result, 3, "below 6", f'"{prompt}"')
+
+    def test_a_run_folder_stands_for_its_last_checkpoint(self):
+        self.train("abcd" * 500, "steps=4", "save_interval=2", "keep_checkpoints=2")
+        expected = self.generate("--prompt", "a").decode()
+        result = self.run_heed("generate", "runs/tiny", "--prompt", "a")
+        self.assertEqual((result.returncode, result.stdout), (0, expected), "stdout is the text alone")
+        self.assertEqual(result.stderr, '"runs/tiny/checkpoints/last.h5", step 4\n')
+        self.assertIn("last.h5", self.run_heed("eval", "runs/tiny").stdout.splitlines()[0])
+        os.unlink(self.run_folder / "checkpoints" / "last.h5")
+        for command in ("generate", "eval"):
+            self.assert_error(self.run_heed(command, "runs/tiny"), 4, "runs/tiny", "checkpoints/last.h5", "step-000002.h5")
+            self.assert_error(self.run_heed(command, "runs"), 4, "runs", "without checkpoints/last.h5")
+
+
+if __name__ == "__main__":
+    cli_test.HEED = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
