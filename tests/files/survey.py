@@ -321,6 +321,7 @@ class Survey:
         text = re.sub(r"\b(tmp|heed)-\d+", r"\1-N", text)
         text = re.sub(r"(?<=process )\d+", "N", text)
         text = re.sub(r"(?<![\w.-])\d{4,}\b", "N", text)  # sizes in bytes
+        text = re.sub(r"\d+(\.\d+)? ([KMGT]iB)", r"N \2", text)
         return str(result.returncode), re.sub(r"\s+", " ", text)
 
 
