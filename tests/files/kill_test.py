@@ -136,9 +136,10 @@ class Scenario:
         self.check_users_files()
         metrics, *here = self.numbers(self.run_dir)
         expected_metrics, *there = self.reference
-        if self.failed_call.endswith("metrics.csv"):  # the row that could not be written is missing, no other one
+        # Rows that could not be written are missing: at most those since the last checkpoint.
+        if self.failed_call.endswith("metrics.csv"):
             lost = [row for row in expected_metrics if row not in metrics]
-            require(len(lost) <= 1, f"metrics.csv lacks {lost}")
+            require(len(lost) <= 3, f"metrics.csv lacks {lost}")
             expected_metrics = [row for row in expected_metrics if row not in lost]
         require(metrics == expected_metrics, f"metrics.csv differs: {metrics} instead of {expected_metrics}"[:800])
         require(here == there, f"the parameters or the evaluation differ: {here} instead of {there}"[:800])

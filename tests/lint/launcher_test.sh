@@ -116,12 +116,12 @@ run 0 SLURM_PROCID=0 SLURM_NTASKS=2 "$root/heed" info
 
 start 'two calls at once build one after the other'
 run 0 FAKE_DELAY=0.3 bash -c '"$0" one & "$0" two; wait $!' "$root/heed"
-expect '*heed: waiting for another ./heed that is building (process *, for 0 s)*' "$err"
+expect '*heed: waiting for another ./heed that is building (process *, for ? s)*' "$err"
 ! called collision || fail 'both built at the same time'
 
 start 'a long wait says so once'
 run 0 FAKE_DELAY=2 bash -c '"$0" one & sleep 0.3; "$0" two 2>&1; wait $!' "$root/heed"
-expect 'heed: waiting for another ./heed that is building (process *, for 0 s)'$'\n''<*' "$out"
+expect 'heed: waiting for another ./heed that is building (process *, for ? s)'$'\n''<*' "$out"
 
 start 'a wait can be interrupted, with a loop around it'
 env -i PATH="$bin" FAKES="$work" FAKE_DELAY=2 "$root/heed" one >/dev/null 2>&1 &
