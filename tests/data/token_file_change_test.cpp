@@ -139,7 +139,7 @@ TEST_F(TokenFileChange, OfAFileThatIsTrustedIsFound) {
   auto* const mapped = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, mapped_file, 0));
   ASSERT_NE(mapped, MAP_FAILED);
   close(mapped_file);
-  char* const in_tokens = mapped + bytes / 2;
+  volatile char* const in_tokens = mapped + bytes / 2;
   *in_tokens = static_cast<char>(*in_tokens ^ 1);  // from now on the page can be written without a new time
   *in_tokens = static_cast<char>(*in_tokens ^ 1);
   sleep(4);

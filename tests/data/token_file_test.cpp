@@ -124,6 +124,12 @@ TEST(TokenFile, ASourceNeedsAWindowInEachSplit) {
                        {path, "100 tokens", "5 of them for validation", "at least 9", "heed data prepare"}));
 }
 
+TEST(TokenFile, ASourceNeedsAWindowInATestSplitOfOneTokenToo) {
+  const ScratchFolder folder;
+  const std::string path = write_tokens(folder, ByteTokenizer(false), counting_tokens(100, 256), {90, 9, 1});
+  EXPECT_TRUE(contains(error_text<DataError>([&] { make_token_source({path, 1, 8}); }), {path, "1 of them for test"}));
+}
+
 TEST(TokenFile, RefusesAPathThatIsNoTokenFile) {
   const ScratchFolder folder;
   const auto text_of = [](const std::string& path) { return error_text<DataError>([&] { TokenFile file(path); }); };
