@@ -52,9 +52,9 @@ std::vector<int32_t> CharTokenizer::encode(std::string_view text, Unknown unknow
     if (step.status != Utf8Status::valid) refuse_byte(rest, static_cast<int64_t>(text.size() - rest.size()));
     const int32_t id = id_of(step.code_point);
     if (id < 0 && unknown == Unknown::refuse) {
-      throw DataError(fmt::format(
-          "character {} at position {} is not in the vocabulary of {} characters: leave it out, or pass --skip-unknown",
-          describe_character(step.code_point), position, vocab_size()));
+      throw UnknownCharacterError(
+          fmt::format("character {} at position {} is not in the vocabulary of {} characters: leave it out",
+                      describe_character(step.code_point), position, vocab_size()));
     }
     if (id >= 0) ids.push_back(id);
     rest.remove_prefix(step.length);

@@ -141,10 +141,12 @@ const char* hdf5_type_name(Hdf5Type type) {
   return type == Hdf5Type::u8 ? "u8" : type == Hdf5Type::u16 ? "u16" : type == Hdf5Type::u32 ? "u32" : "u64";
 }
 
-Hdf5Id::~Hdf5Id() {
-  if (id_ < 0) return;
+Hdf5Id::~Hdf5Id() { close(); }
+
+bool Hdf5Id::close() {
+  if (id_ < 0) return true;
   const Hdf5Call call;
-  H5Idec_ref(id_);
+  return H5Idec_ref(std::exchange(id_, -1)) >= 0;
 }
 
 Hdf5Dataset::Hdf5Dataset(std::string where, Hdf5Id dataset)
@@ -223,6 +225,7 @@ Hdf5File Hdf5File::create(const std::string& path, int64_t user_block_bytes, con
   const Hdf5Id access = file_access(name);
   const Hdf5Id creation = require_id(H5Pcreate(H5P_FILE_CREATE), name, "prepare creation");
   require_done(H5Pset_userblock(creation.get(), static_cast<hsize_t>(user_block_bytes)), name, "leave a user block");
+  require_done(H5Pset_obj_track_times(creation.get(), false), name, "leave out times");
   Hdf5Id file = require_id(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), name, "create it");
   reserve_space(file.get(), 0, name);
   return Hdf5File(name, std::move(file));
@@ -243,7 +246,7 @@ FileStamp Hdf5File::stamp() const {
 void Hdf5File::close() {
   const Hdf5Call call;
   require_done(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), name_, "write it to the end");
-  file_ = Hdf5Id();
+  require<DataError>(file_.close(), "{} cannot be written to its end", name_);
 }
 
 void Hdf5File::write_attribute(const std::string& name, int64_t value) {
@@ -304,6 +307,8 @@ Hdf5Dataset Hdf5File::create_dataset(const std::string& name, Hdf5Type type, int
   require_done(H5Pset_chunk(layout.get(), 1, &chunk), name_, "take these chunks");
   // With one, it would hold the whole chunk in memory until that is written.
   require_done(H5Pset_fill_time(layout.get(), H5D_FILL_TIME_NEVER), name_, "leave out fill values");
+  // The same text gives the same bytes.
+  require_done(H5Pset_obj_track_times(layout.get(), false), name_, "leave out times");
   const Hdf5Id access = dataset_access(name_);
   return {where("dataset", name), require_id(H5Dcreate2(file_.get(), name.c_str(), element_type(type), space.get(),
                                                         H5P_DEFAULT, layout.get(), access.get()),

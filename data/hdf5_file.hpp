@@ -37,6 +37,8 @@ class Hdf5Id {
   ~Hdf5Id();
 
   int64_t get() const { return id_; }
+  // As the destructor does, and tells whether it worked: a file writes its last bytes when it is closed.
+  bool close();
 
  private:
   int64_t id_ = -1;

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -43,11 +44,11 @@ bool lock(int descriptor) {
   return ::fcntl(descriptor, F_OFD_SETLK, &whole) == 0;
 }
 
+// Also before the mark is written, and after HDF5 has emptied the file to make its own.
 bool has_mark(const PosixFile& file) {
-  std::string start(kUnfinishedMark.size(), '\0');
-  if (file.size() < static_cast<int64_t>(start.size())) return false;
+  std::string start(std::min<size_t>(kUnfinishedMark.size(), static_cast<size_t>(file.size())), '\0');
   file.read(0, start);
-  return start == kUnfinishedMark || start.starts_with("heed token file");
+  return start == kUnfinishedMark || start.starts_with("heed token file") || start == std::string(start.size(), '\0');
 }
 
 // What dead processes left of earlier attempts at this path.

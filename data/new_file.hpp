@@ -2,8 +2,8 @@
 //
 // It is written as `<path>.tmp-XXXXXX`, locked as long as its process lives. SIGINT, SIGTERM and SIGHUP, where nothing
 // else handles them, remove it before they end the process. What a process that was killed left there is removed by the
-// next NewFile of the same path: only files of such a name that begin with a mark of heed and that no process on any
-// machine has locked.
+// next NewFile of the same path: only files of such a name that begin with a mark of heed, or with zeros as before the
+// mark is written, and that no process on any machine has locked.
 #pragma once
 
 #include <string>

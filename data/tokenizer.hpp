@@ -19,6 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include "autograd/core/check.hpp"
+
 namespace heed::data {
 
 enum class TokenizerKind : uint8_t { character = 0, byte = 1, bpe = 2 };
@@ -28,6 +30,9 @@ const char* tokenizer_name(TokenizerKind kind);
 
 // What encode() does with a character that has no token; only a char tokenizer meets one.
 enum class Unknown { refuse, skip };
+struct UnknownCharacterError : DataError {
+  using DataError::DataError;
+};
 
 class Tokenizer {
  public:

@@ -154,7 +154,10 @@ void CheckpointFolder::require_space(int64_t file_bytes, int64_t files) const {
       reason = error.what();
     }
   }
-  for (size_t i = 0; i < reserved.size(); ++i) fs::remove(folder_ / temporary_name(fmt::format("space-{}", i)));
+  for (size_t i = 0; i < reserved.size(); ++i) {
+    const fs::path path = folder_ / temporary_name(fmt::format("space-{}", i));
+    explaining(path, "remove", [&] { fs::remove(path); });
+  }
   std::error_code ignored;
   const fs::space_info space = fs::space(folder_, ignored);
   require<CheckpointError>(

@@ -88,6 +88,8 @@ Prompt make_prompt(const LoadedModel& loaded, const std::string& text, bool skip
   } else {
     try {
       given = tokenizer->encode(text, skip_unknown ? data::Unknown::skip : data::Unknown::refuse);
+    } catch (const data::UnknownCharacterError& error) {
+      throw DataError(fmt::format("generate: the prompt: {}, or pass --skip-unknown", error.what()));
     } catch (const DataError& error) {
       throw DataError(fmt::format("generate: the prompt: {}", error.what()));
     }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "autograd/core/check.hpp"
+#include "autograd/core/host_limits.hpp"
 #include "data/posix_file.hpp"
 #include "train/descriptor.hpp"
 #include "train/durable_file.hpp"
@@ -46,9 +47,12 @@ Rows rows_until(std::string_view text, const std::string& name, int64_t step) {
 
 std::string read_text(const fs::path& path) {
   const data::PosixFile file(path.string(), data::PosixFile::Access::read);
-  std::string text(static_cast<size_t>(file.size()), '\0');
-  file.read(0, text);
-  return text;
+  return with_memory({.bytes = file.size(), .what = file.name(), .advice = "move it away, and a new one is started"},
+                     [&] {
+                       std::string text(static_cast<size_t>(file.size()), '\0');
+                       file.read(0, text);
+                       return text;
+                     });
 }
 
 // As above, nothing where there is no file.

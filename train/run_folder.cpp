@@ -106,8 +106,8 @@ void RunFolder::start_new() {
 void RunFolder::start_resumed() {
   require<CheckpointError>(fs::exists(path_), "resume: there is no run folder {}", path_.string());
   if (!read_mark(path_)) {
-    require<CheckpointError>(fs::exists(path_ / "checkpoints"), "resume: there is no run in {}: it has no checkpoints",
-                             path_.string());
+    require<CheckpointError>(has_checkpoints(path_), "resume: there is no checkpoint in {}",
+                             (path_ / "checkpoints").string());
     if (const auto file = find_not_provably_own(path_)) {
       refuse(fmt::format("it has no mark of heed, and {} is not a file that heed wrote", file->string()));
     }

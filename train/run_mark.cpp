@@ -151,6 +151,10 @@ bool holds_run(const fs::path& folder) {
   std::error_code ignored;
   const fs::path metrics = folder / "metrics.csv";
   if (is_there(metrics) && read_start(metrics, kMetricsHeader.size() + 1) != kMetricsHeader) return true;
+  return has_checkpoints(folder);
+}
+
+bool has_checkpoints(const fs::path& folder) {
   return first_of(entries(folder / "checkpoints"), has_checkpoint_name).has_value();
 }
 
@@ -159,6 +163,9 @@ std::optional<fs::path> find_not_provably_own(const fs::path& folder) {
   std::erase_if(checkpoints, [](const fs::path& path) { return !has_checkpoint_name(path); });
   for (const fs::path& path : checkpoints) {
     if (read_start(path, kCheckpointMark.size()) != kCheckpointMark) return path;
+  }
+  for (const fs::path& inner : {folder, folder / "checkpoints"}) {
+    if (const auto found = first_of(entries(inner), has_temporary_name)) return found;
   }
   const fs::path metrics = folder / "metrics.csv", summary = folder / "summary.json";
   if (is_there(metrics) && !starts_with_metrics_header(read_start(metrics, 4096))) return metrics;

@@ -35,6 +35,9 @@ std::optional<std::filesystem::path> find_foreign(const std::filesystem::path& f
 // Whether a folder with a mark holds a run that made a step: rows in metrics.csv, or a checkpoint.
 bool holds_run(const std::filesystem::path& folder);
 
+// Whether there is a file of a checkpoint's name.
+bool has_checkpoints(const std::filesystem::path& folder);
+
 // Whether --resume may continue in a folder without a mark, such as a copy: at least one checkpoint is there, and
 // each file that would be replaced shows by its content that heed wrote it. Otherwise the entry in question.
 std::optional<std::filesystem::path> find_not_provably_own(const std::filesystem::path& folder);

@@ -41,7 +41,7 @@ TEST(CharTokenizer, GivesIdsByRisingCodePoint) {
 TEST(CharTokenizer, NamesTheUnknownCharacterAndItsPosition) {
   const CharTokenizer tokenizer({U'a', U'b', U'c', U'd'}, false);
   EXPECT_TRUE(contains(error_text<DataError>([&] { tokenizer.encode("a?b"); }),
-                       {"'?'", "U+003F", "position 1 ", "4 characters", "--skip-unknown"}));
+                       {"'?'", "U+003F", "position 1 ", "4 characters", "leave it out"}));
   EXPECT_TRUE(contains(error_text<DataError>([&] { tokenizer.encode("abcdéa"); }), {"'é'", "position 4 "}));
   EXPECT_TRUE(contains(error_text<DataError>([&] { tokenizer.encode("ab\ncd"); }), {"U+000A", "position 2 "}));
   EXPECT_EQ(tokenizer.encode("a?b\nécd", Unknown::skip), (Ids{0, 1, 2, 3}));
