@@ -94,9 +94,10 @@ void require_intact(bool intact, const PosixFile& file, const SealKind& kind, co
 }
 
 void require_version(const Header& header, std::string_view magic, const PosixFile& file, const SealKind& kind) {
-  require<DataError>(magic_of(header) == magic,
-                     "{} is a {} of another version, which this one cannot read: make it again with heed data prepare",
-                     file.name(), kind.name);
+  require<DataError>(
+      magic_of(header) == magic,
+      "{} is a {} of a format version that this heed cannot read: create it again with heed data prepare", file.name(),
+      kind.name);
 }
 
 // table: the ranges and the zeros behind them.
@@ -187,7 +188,7 @@ int64_t check_seal(const PosixFile& file, const SealKind& kind) {
         "data prepare",
         file.name(), kind.name);
   }
-  throw DataError(fmt::format("{} is no {}, or it is not whole", file.name(), kind.name));
+  throw DataError(fmt::format("{} is not a {}, or it is truncated or damaged", file.name(), kind.name));
 }
 
 }  // namespace heed::data

@@ -55,12 +55,16 @@ bool has_mark(const PosixFile& file) {
 void remove_leftovers(const std::string& path) {
   const std::string start = fs::path(path).filename().string() + std::string(kTemporaryMark);
   std::error_code unreadable;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_of(path), unreadable)) {
-    const std::string name = entry.path().filename().string();
+  for (fs::directory_iterator entry(folder_of(path), unreadable), end; !unreadable && entry != end;
+       entry.increment(unreadable)) {
+    const std::string name = entry->path().filename().string();
     if (name.size() != start.size() + kRandomPlaces || !name.starts_with(start)) continue;
+    if (name.find_first_not_of("0123456789abcdef", start.size()) != std::string::npos) continue;
+    std::error_code gone;
+    if (!fs::is_regular_file(fs::symlink_status(entry->path(), gone))) continue;
     try {
-      const PosixFile file(entry.path().string(), PosixFile::Access::read_write);
-      if (!entry.is_symlink() && has_mark(file) && lock(file.descriptor())) ::unlink(entry.path().c_str());
+      const PosixFile file(entry->path().string(), PosixFile::Access::read_write);
+      if (has_mark(file) && lock(file.descriptor())) ::unlink(entry->path().c_str());
     } catch (const DataError&) {
       // Not a file of ours, or gone by now.
     }
@@ -138,8 +142,14 @@ NewFile::NewFile(std::string path)
       file_(working_path_, PosixFile::Access::create, quoted_path(path_)) {
   lock(file_.descriptor());
   remove_on_signal(working_path_.c_str());
-  remove_leftovers(path_);
-  file_.write(0, kUnfinishedMark);
+  try {
+    remove_leftovers(path_);
+    file_.write(0, kUnfinishedMark);
+  } catch (...) {
+    keep_on_signal(working_path_.c_str());
+    ::unlink(working_path_.c_str());
+    throw;
+  }
 }
 
 NewFile::~NewFile() {

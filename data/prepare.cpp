@@ -43,8 +43,7 @@ std::string describe_token_file(const std::string& path, const Progress& progres
   file.verify(progress);
   const Provenance& from = file.provenance();
   const auto [train, validation, test] = file.sizes();
-  const std::string changes =
-      from.source_changes.empty() ? "" : "\nread          with " + printable(from.source_changes);
+  const std::string changes = from.source_changes.empty() ? "" : "\nnormalized    " + printable(from.source_changes);
   return fmt::format(
       "file          {}\n"
       "tokens        {} ({}), every one checked\n"

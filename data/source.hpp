@@ -45,8 +45,8 @@ class Source {
   // the tokens, and throw what that throws.
   virtual bool matches_fingerprint(const std::string& stored) const { return stored.empty(); }
 
-  // What was read otherwise than it stands in the text's file, for the user to know: "byte order mark left out, 12 line
-  // ends CR LF read as LF" (data/text_form.hpp); empty: nothing.
+  // How the tokens differ from the bytes of the text file, for the user: "byte order mark removed, 12 CRLF line endings
+  // converted to LF" (data/text_form.hpp); empty: not at all.
   virtual std::string text_changes() const { return {}; }
 
   // Row `row` of the global batch of update `step`. inputs and targets have seq_len >= 1 entries each.

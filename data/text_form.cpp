@@ -45,8 +45,9 @@ void TextNormalizer::add(std::string_view piece, bool is_last, std::string& text
 }
 
 std::string TextNormalizer::changes() const {
-  std::string text = had_mark_ ? "byte order mark left out" : "";
-  if (line_ends_ > 0) text += fmt::format("{}{} line ends CR LF read as LF", text.empty() ? "" : ", ", line_ends_);
+  std::string text = had_mark_ ? "byte order mark removed" : "";
+  if (line_ends_ > 0)
+    text += fmt::format("{}{} CRLF line endings converted to LF", text.empty() ? "" : ", ", line_ends_);
   return text;
 }
 

@@ -28,7 +28,7 @@ class TextNormalizer {
   // Appends what `piece` becomes to text. is_last: the file ends with it.
   void add(std::string_view piece, bool is_last, std::string& text);
 
-  // "byte order mark left out, 12 line ends CR LF read as LF"; empty: nothing was changed.
+  // "byte order mark removed, 12 CRLF line endings converted to LF"; empty: nothing was changed.
   std::string changes() const;
 
  private:

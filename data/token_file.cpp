@@ -24,8 +24,8 @@ int64_t chunk_tokens(int64_t most_tokens) {
 }
 
 constexpr const char* kChangedText =
-    "{} changed during the run: {}; put the file back as it was when the run began and go on with --resume, or begin a "
-    "new run";
+    "{} changed while heed was reading it: {}; restore the original file and repeat the command (a training run: "
+    "continue with --resume), or start a new run";
 
 // Above the resolution of any file system's times, and of what the clocks of a file server and its clients differ by.
 constexpr int64_t kCoarsestTime = 3'000'000'000;

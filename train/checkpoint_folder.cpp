@@ -10,6 +10,7 @@
 #include "data/posix_file.hpp"
 #include "train/checkpoint_file.hpp"
 #include "train/durable_file.hpp"
+#include "train/memory_table.hpp"
 
 namespace heed::train {
 namespace {
@@ -107,7 +108,7 @@ std::vector<std::string> CheckpointFolder::prepare(const PlannedCheckpoints& pla
   explaining(folder_, "make the folder", [&] { fs::create_directories(folder_); });
   std::vector<std::string> removed;
   for (const std::string& name : file_names(folder_)) {
-    if (!is_temporary_name(name)) continue;
+    if (!is_temporary_name(name) || !fs::is_regular_file(fs::symlink_status(folder_ / name))) continue;
     explaining(folder_ / name, "remove", [&] { fs::remove(folder_ / name); });
     removed.push_back(name);
   }
@@ -162,9 +163,10 @@ void CheckpointFolder::require_space(int64_t file_bytes, int64_t files) const {
   const fs::space_info space = fs::space(folder_, ignored);
   require<CheckpointError>(
       reason.empty(),
-      "checkpoints of {} bytes each need {} bytes in {} for {} files at a time, and the file system has {} free bytes: "
-      "{}; free space, choose another folder with train.run_dir, or lower train.keep_checkpoints",
-      file_bytes, file_bytes * files, full_name(folder_), files, space.available, reason);
+      "not enough disk space in {}: {} checkpoint files of {} need {}, {} are free ({}); free space, choose another "
+      "folder with train.run_dir, or lower train.keep_checkpoints",
+      full_name(folder_), files, human_bytes(file_bytes), human_bytes(file_bytes * files),
+      human_bytes(static_cast<int64_t>(space.available)), reason);
 }
 
 void CheckpointFolder::save_last(const CheckpointContent& content) {

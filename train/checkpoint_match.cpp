@@ -46,7 +46,7 @@ void require_settable_keys(const Config& saved, const std::vector<std::string>& 
     const bool decides = key->table == "model" || key->table == "data";
     const std::string reason =
         decides && key->has_effect(saved)
-            ? fmt::format("{} is {} in the checkpoint and cannot be another here", key->path(), key->get(saved))
+            ? fmt::format("{} is {} in the checkpoint and cannot be changed here", key->path(), key->get(saved))
             : fmt::format("{} has no effect on this checkpoint's evaluation", key->path());
     throw ConfigError(
         fmt::format("argument {}: {}; set only {}", shorten(quote(argument)), reason, fmt::join(kSettableKeys, ", ")));

@@ -9,6 +9,7 @@
 #include "autograd/core/check.hpp"
 #include "train/config_hints.hpp"
 #include "train/config_schema.hpp"
+#include "train/value_format.hpp"
 
 namespace heed::train {
 namespace {
@@ -125,7 +126,7 @@ CLI::Option* add_value(CLI::App* command, const std::string& name, const ReadOpt
 CLI::Option* add_path(CLI::App* command, const std::string& name, std::string& value, const std::string& help) {
   const auto read = [name, &value](const std::string& text) {
     require<ConfigError>(!text.empty(), "{} is \"\", it must be the path of a file", name);
-    value = text;
+    value = expand_home(text);
   };
   return add_value(command, name, read, "PATH", help);
 }

@@ -40,7 +40,8 @@ constexpr ForeignKey kForeignKeys[] = {
     {"dtype", "train.precision"},
     {"out_dir", "train.run_dir"},
     {"gradient_accumulation_steps", "train.micro_batch_size",
-     "a step of train.batch_size sequences is accumulated in passes of that many"},
+     "it is the number of sequences per forward/backward pass; train.batch_size / train.micro_batch_size passes make a "
+     "step"},
     {"lr_decay_iters", "", "the learning rate decays until train.steps; train.stop_after ends a run earlier"},
     {"compile", "", "heed compiles nothing at run time: remove it"},
     {"init_from", "", "a run starts from new weights, and --resume continues one from its checkpoint: remove it"},

@@ -58,7 +58,9 @@ std::size_t longest(Text text) {
 }  // namespace
 
 std::string config_to_toml(const Config& config) {
-  std::string text = "# Every key that has an effect; a line with # is a default that follows from other keys.\n";
+  std::string text =
+      "# Every key that has an effect. Commented lines are defaults derived from other keys, or keys without effect "
+      "here.\n";
   for (const KeySpec& key : schema()) {
     text += header(key);
     if (!key.has_effect(config)) continue;

@@ -90,7 +90,7 @@ void lower_to_steps(Config& config, const char* key, int64_t& value) {
   if (value <= steps || config.origin(key).kind != OriginKind::file ||
       config.origin("train.steps").kind != OriginKind::command_line)
     return;
-  config.notices.push_back(fmt::format("{} {} is lowered to train.steps = {}", key, value, steps));
+  config.notices.push_back(fmt::format("{0} = {1} exceeds train.steps = {2} and is lowered to {2}", key, value, steps));
   value = steps;
 }
 

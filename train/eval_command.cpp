@@ -107,10 +107,11 @@ void run_eval(const std::string& checkpoint, const std::vector<std::string>& ove
   const CheckpointContent content = load_checkpoint(file);
   const LoadedModel loaded = load_model(content, overrides);
   const Config& config = loaded.config;
-  require<ConfigError>(!is_set(config, "train.batch_size") || config.train.micro_batch_size == 0,
-                       "eval: train.batch_size has no effect beside train.micro_batch_size = {}: remove it, or set "
-                       "train.micro_batch_size=0",
-                       config.train.micro_batch_size);
+  require<ConfigError>(
+      !is_set(config, "train.batch_size") || config.train.micro_batch_size == 0,
+      "eval: train.batch_size has no effect when train.micro_batch_size is set (it is {}): remove it, or set "
+      "train.micro_batch_size=0",
+      config.train.micro_batch_size);
   const EvalData eval_data = find_data(loaded, content);
   const data::Source& source = *eval_data.source;
   const data::BatchLoader loader(source, config.model.seq_len, config.train.batch_size);

@@ -1,10 +1,12 @@
 #include "train/evaluator.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <numbers>
 
 #include "autograd/tape.hpp"
 #include "data/tokenizer.hpp"
+#include "train/comm/agreement.hpp"
 
 namespace heed::train {
 namespace {
@@ -43,7 +45,7 @@ int64_t rows_at_a_time(const nn::Gpt& model, int64_t rows_per_batch) {
 struct Sums {
   double loss = 0, source_loss = 0;
   int64_t targets = 0, target_bytes = 0;
-  bool has_law = true, stopped = false;
+  bool has_law = true, stopped = false, failed = false;
 
   void add(const Sums& other) {
     loss += other.loss;
@@ -52,6 +54,7 @@ struct Sums {
     target_bytes += other.target_bytes;
     has_law = has_law && other.has_law;
     stopped = stopped || other.stopped;
+    failed = failed || other.failed;
   }
 };
 
@@ -105,9 +108,20 @@ std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Source& sou
   const int64_t windows = loader.num_eval_windows(split);
   const int64_t wanted = max_batches == 0 ? windows : std::min(windows, max_batches * loader.batch_size());
   const Share share{.first = ranks.rank() * rows, .stride = ranks.size() * rows, .end = wanted};
-  const Sums own = sums_of_share(model, source, loader, split, rows, share, progress);
-  Sums all;
+  Sums own, all;
+  std::exception_ptr unreadable;
+  try {
+    own = sums_of_share(model, source, loader, split, rows, share, progress);
+  } catch (const DataError&) {
+    unreadable = std::current_exception();
+    own.failed = true;
+  }
   for (const Sums& sums : ranks.gather(own)) all.add(sums);
+  if (all.failed) {
+    comm::agree(ranks, [&] {
+      if (unreadable) std::rethrow_exception(unreadable);
+    });
+  }
   if (all.stopped) return std::nullopt;
   require<DataError>(all.targets > 0, "evaluation: the split has no targets");
   const auto count = static_cast<double>(all.targets);

@@ -4,12 +4,10 @@
 
 namespace heed::train {
 
-// With s = init_std, d = d_model and h the output of the last LayerNorm, |h| = sqrt(d), the logit of token v is h ·
-// w_v:
+// With s = init_std, d = d_model and h the output of the last LayerNorm (|h| = sqrt(d)), token v has the logit h · w_v.
 //
-//   any token             normal with the standard deviation sigma = s sqrt(d): E[ln sum exp] <= ln V + sigma^2 / 2,
-//   and
-//                         where all positions have nearly the same h, the mean over a batch moves by a few sigma.
+//   any token             logit ~ N(0, sigma^2) with sigma = s sqrt(d): E[ln sum exp] <= ln V + sigma^2 / 2. Where h is
+//                         nearly the same at all positions, the mean over a batch varies by a few sigma.
 //   the input token       where the head is tied to the embedding, w_v = e_v is still in the residual stream x, and its
 //                         logit is raised by sqrt(d) |e_v|^2 / |x|. Without positions and sublayers x = e_v and that is
 //                         s d. Under Pre-LN the MLPs, whose outputs add up in x, lower it: their hidden units have the

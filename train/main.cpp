@@ -28,7 +28,7 @@ namespace {
 
 using namespace heed;
 
-constexpr const char* kCheckpointHelp = "A .h5 file of a run, or the folder of a run, for its last.h5.";
+constexpr const char* kCheckpointHelp = "A checkpoint (.h5), or a run folder, whose checkpoints/last.h5 is used.";
 constexpr const char* kOverridesHelp = "table.key=value …, set after the file is read.";
 
 struct Arguments {
@@ -112,19 +112,19 @@ void add_generate(CLI::App& app, Arguments& arguments, const Runner& run) {
   CLI::App* command = app.add_subcommand("generate", "Generate text from a checkpoint.");
   train::GenerateOptions& o = arguments.generate;
   add_path(command, "checkpoint", o.checkpoint, kCheckpointHelp)->required();
-  CLI::Option* prompt = command->add_option("--prompt", o.prompt, "The text begins with this.")->option_text("TEXT");
+  CLI::Option* prompt = command->add_option("--prompt", o.prompt, "The prompt to continue.")->option_text("TEXT");
   add_path(command, "--prompt-file", o.prompt_file, "Read the prompt from this file, byte for byte; -: from stdin.")
       ->excludes(prompt);
   command->add_flag("--skip-unknown", o.skip_unknown,
                     "Leave out characters of the prompt that the model does not know.");
-  add_integer(command, "--tokens", o.num_tokens, kCountOrNone, "The largest number of tokens in a sample.");
+  add_integer(command, "--tokens", o.num_tokens, kCountOrNone, "The maximum number of new tokens per sample.");
   add_integer(command, "--num-samples", o.num_samples, kCount, "The number of samples.");
-  add_integer(command, "--seed", o.seed, kSeed, "The seed of the random numbers.");
+  add_integer(command, "--seed", o.seed, kSeed, "The random seed of sampling.");
   add_number(command, "--temperature", o.sampler.temperature, {0, 1e30},
              "Divide the logits by this; 0: always take the most likely token.");
   add_integer(command, "--top-k", o.sampler.top_k, kCountOrNone, "Sample from the k most likely tokens; 0: from all.");
   add_number(command, "--top-p", o.sampler.top_p, {0, 1, true},
-             "Sample from the most likely tokens that together reach this probability.");
+             "Nucleus sampling: sample from the smallest set of most likely tokens whose probability reaches this.");
   run.alone(command, "generate", [&o] {
     train::run_generate(o);
     return 0;
@@ -211,10 +211,8 @@ void add_bench(CLI::App& app, Arguments& arguments, const Runner& run) {
   add_choice<DType>(command, "--dtype", arguments.dtype, {{"f32", DType::f32}, {"bf16", DType::bf16}},
                     "The dtype of the operations; for a config set train.precision.")
       ->excludes(config);
-  add_integer(command, "--warm-up", o.warm_up, kSteps, "Steps of the config before those that are timed.")
-      ->needs(config);
-  add_integer(command, "--updates", o.updates, kSteps, "Steps of the config that are timed; 0: as many as are needed.")
-      ->needs(config);
+  add_integer(command, "--warm-up", o.warm_up, kSteps, "Untimed training steps before the measurement.")->needs(config);
+  add_integer(command, "--updates", o.updates, kSteps, "Timed training steps; 0: chosen automatically.")->needs(config);
   command->add_flag("--json", o.as_json, "Print one JSON object instead of a table.");
   run.on_ranks(command, [&arguments] { return run_bench(arguments); });
 }

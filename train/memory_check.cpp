@@ -48,10 +48,10 @@ HostMemory host_memory(const Config& config, Device device, bool data_is_loaded,
 
 std::optional<std::string> check_host_memory(const HostMemory& need, const std::optional<MemoryLimit>& limit) {
   if (!limit) return std::nullopt;
-  const std::string more = need.loaded_data > 0 ? " more than it has" : "";
-  const std::string what =
-      fmt::format("this run needs about {} of memory{} (most for its {}: {}), {}", human_bytes(need.expected), more,
-                  need.largest.name, human_bytes(need.largest.bytes), describe(*limit));
+  const std::string more = need.loaded_data > 0 ? " in addition to the loaded data" : "";
+  const std::string what = fmt::format("this run needs about {} of memory{} (largest part of the run: {}, {}), {}",
+                                       human_bytes(need.expected), more, need.largest.name,
+                                       human_bytes(need.largest.bytes), describe(*limit));
   require<MemoryError>(need.certain <= limit->free_bytes + limit->swap_bytes,
                        "out of memory before the first step: {}; reduce it with {}", what, need.largest.keys);
   if (static_cast<double>(need.expected) <= kNearMiss * static_cast<double>(limit->free_bytes)) return std::nullopt;

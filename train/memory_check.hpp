@@ -15,7 +15,7 @@ struct HostMemory {
   int64_t certain = 0;      // cannot fit with less
   int64_t expected = 0;     // at the peak
   int64_t loaded_data = 0;  // that has its memory already and is counted in neither, by estimate
-  MemoryItem largest;       // of all three
+  MemoryItem largest;       // the largest item of the estimate, loaded data included
 };
 
 // data_is_loaded: the data has its memory already, and is not counted. saves: this process writes checkpoints.

@@ -39,7 +39,8 @@ Rows rows_until(std::string_view text, const std::string& name, int64_t step) {
     require<DataError>(error == std::errc() && *stop == ',' && number > kept.last_step,
                        "{}: the line after the row of step {} is not the row of a later step", name, kept.last_step);
     if (number > step) break;
-    kept.text += std::string(rest.substr(0, end)) + (is_old ? ",\n" : "\n");
+    // Without final_val_loss: the run continues.
+    kept.text += std::string(rest.substr(0, is_old ? end : rest.substr(0, end).rfind(','))) + ",\n";
     kept.last_step = number;
   }
   return kept;
@@ -114,9 +115,9 @@ void MetricsFile::sync() {
   if (retry_interrupted([&] { return ::fsync(::fileno(file_)); }) != 0) fail();
 }
 
-void MetricsFile::set_last(Column column, double value) {
+void MetricsFile::set_last(int64_t step, Column column, double value) {
   flush();
-  if (last_step_ == 0) return;  // metrics.csv was missing on --resume
+  if (last_step_ != step) return;  // its row was missing on --resume
   std::string text = read_text(path_);
   size_t begin = text.rfind('\n', text.size() - 2) + 1;
   for (int i = 0; i < static_cast<int>(column); ++i) begin = text.find(',', begin) + 1;

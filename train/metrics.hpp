@@ -1,7 +1,7 @@
 // metrics.csv: one row per training step.
 //
-// final_val_loss stands in the last row alone: the loss over the validation targets of the end of the run
-// (train.final_eval), while val_loss is always that of train.eval_batches batches.
+// final_val_loss is set in the last row only: the validation loss at the end of the run (train.final_eval). val_loss is
+// always over train.eval_batches batches.
 #pragma once
 
 #include <cstdio>
@@ -43,9 +43,9 @@ class MetricsFile {
   void flush();
   // Returns when the rows are on the disk: a checkpoint must not know more steps than metrics.csv.
   void sync();
-  // Sets a column of the last step's row, which is written already; nothing where that has no row.
+  // Sets a column of the row of this step, the last one; nothing where it has no row.
   enum class Column { val_loss = 3, final_val_loss = 8 };
-  void set_last(Column column, double value);
+  void set_last(int64_t step, Column column, double value);
 
  private:
   void open();

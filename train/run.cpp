@@ -34,7 +34,9 @@ class Run {
         last_step_(config.train.stop_after == 0 ? config.train.steps : config.train.stop_after) {
     std::optional<int64_t> resumed_step;
     comm::agree(ranks_, [&] {
-      if (ranks_.is_root()) folder_.emplace(config, options.resume);
+      if (!ranks_.is_root()) return;
+      folder_.emplace(config, options.resume);
+      show_notices();  // where an earlier run went, whatever comes
     });
     if (options.resume) {
       comm::agree(ranks_, [&] { resumed_step = load(); });
@@ -55,7 +57,10 @@ class Run {
       if (state_.evaluation_pending) evaluate_pending();
       while (trainer_.step() < last_step_ && !must_stop()) step();
       // Also where nothing was left to do: the checkpoint may have been another process's.
-      if (saved_step_ != trainer_.step()) save();
+      if (saved_step_ != trainer_.step()) {
+        check_last_state();
+        save();
+      }
       return end();
     } catch (const std::exception& error) {
       end_by_error(error);
@@ -71,13 +76,15 @@ class Run {
     folder_->begin(resumed_step);
     for (const std::string& notice : trainer_.config().notices) reporter_.line("notice        " + notice);
     const std::string changes = trainer_.source().text_changes();
-    if (!changes.empty()) reporter_.line("notice        the text is read with: " + changes);
+    if (!changes.empty()) reporter_.line("notice        text normalized: " + changes);
     show_notices();
     reporter_.start(folder_->path().string());
     if (!has_validation_)
       reporter_.line("validation    none: the data has no such split, and there will be no best.h5");
     if (resumed_step) reporter_.line(fmt::format("resumed       at step {}", *resumed_step));
-    require<Error>(reporter_.failure().empty(), "{}", reporter_.failure());
+    if (reporter_.failure().empty()) return;
+    folder_->write(Summary{.status = RunStatus::failed, .reason = reporter_.failure(), .steps = trainer_.step()});
+    throw Error(reporter_.failure());
   }
 
   PlannedCheckpoints planned_checkpoints() const {
@@ -95,7 +102,7 @@ class Run {
 
   // Whatever ends the run, it is after a save.
   bool wishes_to_stop() const {
-    return StopSignal::received() != 0 || !reporter_.failure().empty() || !metrics_failure_.empty();
+    return StopSignal::received() != 0 || !reporter_.failure().empty() || !write_failure_.empty();
   }
   // Several ranks agree on it in each step.
   bool must_stop() const { return agreed_stop_ || (ranks_.size() == 1 && wishes_to_stop()); }
@@ -121,8 +128,8 @@ class Run {
     const int64_t windows = trainer_.eval_windows(data::Split::validation, config_.train.eval_batches);
     if (!state_.best_val_loss || state_.best_val_windows == windows) return;
     reporter_.line(fmt::format(
-        "notice        best_val_loss {:.4f} is of {} validation sequences, train.eval_batches = {} now takes {}: the "
-        "search for the best checkpoint starts here again",
+        "notice        best_val_loss is reset: {:.4f} was measured on {} validation sequences, train.eval_batches = {} "
+        "now covers {}",
         *state_.best_val_loss, state_.best_val_windows, config_.train.eval_batches, windows));
     state_.best_val_loss.reset();
   }
@@ -148,10 +155,16 @@ class Run {
     const bool last = update.step == config_.train.steps;
     const bool is_due = has_validation_ && (last || update.step % config_.train.eval_interval == 0);
     // Always the same windows, so that the best is the best of equals; end() takes what train.final_eval says.
-    const std::optional<Evaluation> evaluation = is_due ? evaluate(config_.train.eval_batches) : std::nullopt;
+    std::optional<Evaluation> evaluation;
+    state_.evaluation_pending = is_due;
+    try {
+      if (is_due) evaluation = evaluate(config_.train.eval_batches);
+    } catch (const std::exception&) {
+      record(update, {});  // the step itself is whole
+      throw;
+    }
     state_.evaluation_pending = is_due && !evaluation;
-    state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
-    if (folder_) record(update, evaluation);
+    record(update, evaluation);
     if (evaluation) save_if_best(*evaluation);
     if (config_.train.save_interval > 0 && update.step % config_.train.save_interval == 0) save();
   }
@@ -159,15 +172,16 @@ class Run {
   // A row that cannot be written ends the run as a signal does: after a save, by all ranks.
   template <class Write>
   void write_metrics(Write write) {
-    if (!folder_ || !metrics_failure_.empty()) return;
+    if (!folder_ || !write_failure_.empty()) return;
     try {
       write(folder_->metrics());
-    } catch (const CheckpointError& error) {
-      metrics_failure_ = error.what();
+    } catch (const Error& error) {
+      write_failure_ = error.what();
     }
   }
 
   void record(const Update& update, const std::optional<Evaluation>& evaluation) {
+    state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
     write_metrics([&](MetricsFile& metrics) {
       metrics.write(MetricsRow{.step = update.step,
                                .tokens = state_.tokens,
@@ -196,12 +210,26 @@ class Run {
     return evaluation;
   }
 
+  // A state whose loss is not finite must not become last.h5, and the evaluation that would show it comes after the
+  // save.
+  void check_last_state() {
+    if (validation_step_ == trainer_.step()) return;
+    for (const data::Split split : {data::Split::validation, data::Split::test}) {
+      if (!trainer_.has_windows(split)) continue;
+      const double loss = trainer_.evaluate(split, 1).loss;
+      if (!std::isfinite(loss)) trainer_.report_diverged_evaluation(split, 1, loss);
+      return;
+    }
+  }
+
   // That of the step that was resumed, which a signal had stopped.
   void evaluate_pending() {
     const std::optional<Evaluation> evaluation = evaluate(config_.train.eval_batches);
     if (!evaluation) return;
-    state_.evaluation_pending = false;
-    write_metrics([&](MetricsFile& metrics) { metrics.set_last(MetricsFile::Column::val_loss, evaluation->loss); });
+    write_metrics([&](MetricsFile& metrics) {
+      metrics.set_last(trainer_.step(), MetricsFile::Column::val_loss, evaluation->loss);
+    });
+    state_.evaluation_pending = !write_failure_.empty();
     save_if_best(*evaluation);
   }
 
@@ -214,7 +242,13 @@ class Run {
     const CheckpointContent content = snapshot(trainer_, state_);
     if (!folder_) return;
     write_metrics([](MetricsFile& metrics) { metrics.sync(); });
-    checkpoints_.save_best(content);
+    try {
+      checkpoints_.save_best(content);
+    } catch (const CheckpointError& error) {
+      // The run ends after the save of this step; what resumes it evaluates again and finds this best.
+      write_failure_ = error.what();
+      state_.evaluation_pending = true;
+    }
   }
 
   void save() {
@@ -277,16 +311,18 @@ class Run {
     Summary s = summary();
     s.test_loss = test_loss;
     s.stop_signal = agreed_signal();
-    const std::string failure = reporter_.failure().empty() ? metrics_failure_ : reporter_.failure();
+    // A terminal that is gone can neither be written to: SIGHUP is the reason then.
+    const std::string unprinted = s.stop_signal == 0 ? reporter_.failure() : "";
+    const std::string failure = unprinted.empty() ? write_failure_ : unprinted;
     set_status(s, failure);
     if (folder_) folder_->write(s);
     if (s.stop_signal != 0) {
-      reporter_.line(
-          fmt::format("stopped       by {} at step {}, checkpoint saved; continue with --resume", s.reason, s.steps));
+      reporter_.line(fmt::format("stopped       by {} at step {}, checkpoint saved; continue with --resume",
+                                 stop_signal_name(s.stop_signal), s.steps));
     } else if (failure.empty() && folder_) {
       reporter_.end(s, state_.seconds, folder_->path().string());
     }
-    require<Error>(reporter_.failure().empty(), "{}; the run is saved at step {}", reporter_.failure(), s.steps);
+    require<Error>(unprinted.empty(), "{}; the run is saved at step {}", unprinted, s.steps);
     require<CheckpointError>(failure.empty(), "{}; the run is saved at step {}, continue it with --resume", failure,
                              s.steps);
     return s;
@@ -315,11 +351,22 @@ class Run {
     const bool is_known = validation_ && validation_step_ == trainer_.step() && validation_->windows == windows;
     if (has_validation_ && !is_known && !evaluate(batches, data::Split::validation, true)) return {};
     if (has_validation_) {
-      write_metrics([&](MetricsFile& m) { m.set_last(MetricsFile::Column::final_val_loss, validation_->loss); });
+      write_metrics([&](MetricsFile& metrics) {
+        metrics.set_last(trainer_.step(), MetricsFile::Column::final_val_loss, validation_->loss);
+      });
     }
     if (!trainer_.has_windows(data::Split::test)) return {};
     const std::optional<Evaluation> test = evaluate(batches, data::Split::test, true);
     return test ? std::optional(test->loss) : std::nullopt;
+  }
+
+  bool try_save() {
+    try {
+      save();
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
   }
 
   // Saves the last whole step, where the error left it whole and all ranks are here, and records the error.
@@ -330,8 +377,7 @@ class Run {
       // Data or memory that is missing leaves the state of the last step as it was. Saving is collective.
       const bool is_whole = code == 3 || (code == 5 && dynamic_cast<const DeviceError*>(&error) == nullptr);
       const bool all_are_here = ranks_.size() == 1 || shared != nullptr;
-      if (is_whole && all_are_here && trainer_.step() > 0 && saved_step_ != trainer_.step()) {
-        save();
+      if (is_whole && all_are_here && trainer_.step() > 0 && saved_step_ != trainer_.step() && try_save()) {
         reporter_.line(
             fmt::format("saved         at step {}, before the error; continue with --resume", trainer_.step()));
       }
@@ -359,8 +405,8 @@ class Run {
   int64_t validation_step_ = -1;  // that it is of
   std::optional<int64_t> saved_step_;
   std::optional<double> waited_s_per_update_;
-  std::string metrics_failure_;  // why metrics.csv could not be written
-  double seconds_here_ = 0;      // in steps of this process
+  std::string write_failure_;  // why metrics.csv or best.h5 could not be written
+  double seconds_here_ = 0;    // in steps of this process
   int64_t steps_here_ = 0;
   bool measured_ = false, agreed_stop_ = false;
   Clock::time_point begin_ = Clock::now();

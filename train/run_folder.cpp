@@ -59,7 +59,8 @@ void write_file(const fs::path& path, const std::string& text) {
 
 void fix_paths(Config& config) {
   std::error_code error;
-  const fs::path folder = fs::weakly_canonical(fs::absolute(config.train.run_dir, error), error);
+  fs::path folder = fs::absolute(config.train.run_dir, error);
+  if (!error) folder = fs::weakly_canonical(folder, error);
   require<ConfigError>(!error, "train.run_dir: {} cannot be resolved: {}; give an absolute path with train.run_dir=…",
                        config.train.run_dir, error.message());
   set_if_storable(config, "train", "run_dir", without_slash(folder));
@@ -109,7 +110,7 @@ void RunFolder::start_resumed() {
     require<CheckpointError>(has_checkpoints(path_), "resume: there is no checkpoint in {}",
                              (path_ / "checkpoints").string());
     if (const auto file = find_not_provably_own(path_)) {
-      refuse(fmt::format("it has no mark of heed, and {} is not a file that heed wrote", file->string()));
+      refuse(fmt::format("it has no .heed folder, and {} was not written by heed", file->string()));
     }
     write_mark(path_, {.made_folder = false});
   }
@@ -142,19 +143,17 @@ void RunFolder::move_aside() {
   notices_.push_back("the earlier run was moved to " + aside.string());
 }
 
-// A link or a folder under the name of a file is not heed's, also in a folder with the mark.
+// What is no plain file is not heed's, also in a folder with the mark.
 void RunFolder::require_own_files() const {
-  for (const char* name :
-       {"config.toml", "metrics.csv", "summary.json", "checkpoints/last.h5", "checkpoints/best.h5"}) {
-    const fs::path file = path_ / name;
-    const fs::file_type type = fs::symlink_status(file).type();
-    require<CheckpointError>(type == fs::file_type::not_found || type == fs::file_type::regular,
-                             "train.run_dir: {} is not a file that heed wrote: move it away, or {}", file.string(),
-                             kChoose);
-  }
-  require<CheckpointError>(may_replace_summary(path_ / "summary.json"),
-                           "train.run_dir: {} is not a file that heed wrote: move it away, or {}",
-                           (path_ / "summary.json").string(), kChoose);
+  const std::optional<fs::path> odd = find_not_plain(path_);
+  require<CheckpointError>(!odd,
+                           "train.run_dir: {} is a link or a folder, heed needs a regular file there (a folder for "
+                           "checkpoints): move it away, or {}",
+                           odd.value_or("").string(), kChoose);
+  const fs::path summary = path_ / "summary.json";
+  require<CheckpointError>(may_replace_summary(summary),
+                           "train.run_dir: {} is not a file that heed wrote: move it away, or {}", summary.string(),
+                           kChoose);
 }
 
 void RunFolder::begin(std::optional<int64_t> resumed_step) {

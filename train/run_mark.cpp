@@ -34,6 +34,12 @@ bool is_plain_file(const fs::path& path) {
   return fs::symlink_status(path, ignored).type() == fs::file_type::regular;
 }
 
+// Not a link to one.
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::symlink_status(path, ignored).type() == fs::file_type::directory;
+}
+
 // Empty where there is no such folder. Sorted, so that messages do not depend on the order of the file system.
 std::vector<fs::path> entries(const fs::path& folder) {
   std::vector<fs::path> paths;
@@ -72,9 +78,10 @@ bool is_own_checkpoint(const fs::path& path) {
 }
 
 [[noreturn]] void refuse_mark(const fs::path& path) {
-  throw ConfigError(fmt::format(
-      "train.run_dir: {} is not heed's, and heed keeps its mark there; choose another folder with train.run_dir=…",
-      path.string()));
+  throw ConfigError(
+      fmt::format("train.run_dir: {} exists but was not made by heed, which needs that name for its mark; choose "
+                  "another folder with train.run_dir=…",
+                  path.string()));
 }
 
 std::string checksum_line(std::string_view config) {
@@ -86,8 +93,7 @@ std::string checksum_line(std::string_view config) {
 std::optional<RunMark> read_mark(const fs::path& folder) {
   const fs::path own = folder / kHeedFolder, mark = own / "mark";
   if (!is_there(own)) return {};
-  std::error_code ignored;
-  if (fs::symlink_status(own, ignored).type() != fs::file_type::directory) refuse_mark(own);
+  if (!is_folder(own)) refuse_mark(own);
   if (is_plain_file(mark)) {
     const std::string text = read_start(mark, 4096);
     if (text == kMarkTitle) return RunMark{.made_folder = false};
@@ -119,8 +125,7 @@ std::optional<fs::path> find_in_the_way(const fs::path& folder) {
     if (is_there(folder / name)) return folder / name;
   }
   const fs::path checkpoints = folder / "checkpoints";
-  std::error_code ignored;
-  if (is_there(checkpoints) && !fs::is_directory(checkpoints, ignored)) return checkpoints;
+  if (is_there(checkpoints) && !is_folder(checkpoints)) return checkpoints;
   const std::vector<fs::path> inside = entries(checkpoints);
   if (const auto found = first_of(inside, has_checkpoint_name)) return found;
   if (const auto found = first_of(inside, has_temporary_name)) return found;
@@ -131,7 +136,7 @@ std::optional<fs::path> find_foreign(const fs::path& folder) {
   for (const fs::path& entry : entries(folder)) {
     const std::string name = entry.filename().string();
     if (name == kHeedFolder) continue;
-    if (name == "checkpoints" && !fs::is_symlink(entry) && fs::is_directory(entry)) {
+    if (name == "checkpoints" && is_folder(entry)) {
       for (const fs::path& inner : entries(entry)) {
         if (!is_own_checkpoint(inner)) return inner;
       }
@@ -148,7 +153,6 @@ std::optional<fs::path> find_foreign(const fs::path& folder) {
 }
 
 bool holds_run(const fs::path& folder) {
-  std::error_code ignored;
   const fs::path metrics = folder / "metrics.csv";
   if (is_there(metrics) && read_start(metrics, kMetricsHeader.size() + 1) != kMetricsHeader) return true;
   return has_checkpoints(folder);
@@ -159,6 +163,7 @@ bool has_checkpoints(const fs::path& folder) {
 }
 
 std::optional<fs::path> find_not_provably_own(const fs::path& folder) {
+  if (!is_folder(folder / "checkpoints")) return folder / "checkpoints";
   std::vector<fs::path> checkpoints = entries(folder / "checkpoints");
   std::erase_if(checkpoints, [](const fs::path& path) { return !has_checkpoint_name(path); });
   for (const fs::path& path : checkpoints) {
@@ -171,6 +176,17 @@ std::optional<fs::path> find_not_provably_own(const fs::path& folder) {
   if (is_there(metrics) && !starts_with_metrics_header(read_start(metrics, 4096))) return metrics;
   if (!may_replace_summary(summary)) return summary;
   return {};
+}
+
+std::optional<fs::path> find_not_plain(const fs::path& folder) {
+  const fs::path checkpoints = folder / "checkpoints";
+  if (is_there(checkpoints) && !is_folder(checkpoints)) return checkpoints;
+  std::vector<fs::path> files = entries(checkpoints);
+  std::erase_if(files, [](const fs::path& path) { return !has_checkpoint_name(path); });
+  for (const char* name : kRunFiles) {
+    if (is_there(folder / name)) files.push_back(folder / name);
+  }
+  return first_of(files, [](const fs::path& path) { return !is_plain_file(path); });
 }
 
 void remove_temporaries(const fs::path& folder) {
@@ -191,11 +207,11 @@ std::string sign_config(const std::string& config) {
 bool may_replace_config(const fs::path& path) {
   if (!is_there(path)) return true;
   const std::string text = read_start(path, size_t{1} << 20);
-  const size_t place = text.find(kChecksumTitle);
-  if (!text.starts_with(kConfigTitle) || place == std::string::npos) return false;
-  const size_t end = text.find("\n\n", place);
-  if (end == std::string::npos) return false;
-  return text.substr(place, end + 1 - place) == checksum_line(std::string_view(text).substr(end + 2));
+  const size_t first_line = text.find('\n'), config = text.find("\n\n");
+  if (!text.starts_with(kConfigTitle) || config == std::string::npos) return false;
+  // The first line names the version.
+  return text.substr(first_line + 1, config - first_line) ==
+         std::string(kConfigAdvice) + checksum_line(std::string_view(text).substr(config + 2));
 }
 
 std::string summary_start() { return fmt::format("{{\n  \"written_by\": \"heed {}\",\n", kVersion); }

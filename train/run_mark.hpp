@@ -51,6 +51,10 @@ std::string sign_config(const std::string& config);
 // Whether a file is missing or is a text of sign_config(), unedited.
 bool may_replace_config(const std::filesystem::path& path);
 
+// Something else than a plain file under the name of one, in a folder with a mark, or a link in the place of
+// "checkpoints"; nothing if there is none.
+std::optional<std::filesystem::path> find_not_plain(const std::filesystem::path& folder);
+
 // summary.json begins with this.
 std::string summary_start();
 bool may_replace_summary(const std::filesystem::path& path);

@@ -38,7 +38,7 @@ struct MemoryNeed {
   std::string advice;
 };
 
-// "out of memory: WHAT needs 309.0 MiB, 120.1 MiB free of 500.0 MiB (container limit); ADVICE"
+// "out of memory: WHAT needs 309.0 MiB, 120.1 MiB free of 500.0 MiB (memory limit of the container); ADVICE"
 std::string out_of_memory(const MemoryNeed& need);
 
 // Gives the blocks that the CPU's memory pool keeps for reuse back to the system where fewer than `bytes` are free.

@@ -104,9 +104,9 @@ TEST(NewFile, RemovesWhatKilledProcessesLeftAndNothingElse) {
   leave_behind(folder.path("file"), SIGKILL);
   leave_behind(folder.path("other"), SIGKILL);
   EXPECT_EQ(folder.names().size(), 4u);
-  const Names foreign{"file.tmp-short", "file.tmp-toolong", "file.tmp-aaaaaa", "file.tmp-bbbbbb", "file"};
+  const Names foreign{"file.tmp-short", "file.tmp-toolong", "file.tmp-aaaaaa", "file.tmp-gggggg", "file"};
   folder.write("file.tmp-aaaaaa", "a text of the user's");
-  folder.write("file.tmp-bbbbbb", "");
+  folder.write("file.tmp-gggggg", "");
   folder.write("file.tmp-short", std::string(kUnfinishedMark));
   folder.write("file.tmp-toolong", std::string(kUnfinishedMark));
   folder.write("file", "old");

@@ -35,10 +35,10 @@ TEST(TextForm, LeavesOutTheMarkAndReturnsBeforeLineFeeds) {
   for (const size_t piece_bytes : {size_t{100}, size_t{3}, size_t{4}, size_t{5}}) {
     const Normal as_text = normalized(TextForm::text, text, piece_bytes);
     EXPECT_EQ(as_text.text, "a\n\nb\rc\n\xEF\xBB\xBF\nd\r\r");
-    EXPECT_EQ(as_text.changes, "byte order mark left out, 3 line ends CR LF read as LF");
+    EXPECT_EQ(as_text.changes, "byte order mark removed, 3 CRLF line endings converted to LF");
     const Normal as_lines = normalized(TextForm::lines, text, piece_bytes);
     EXPECT_EQ(as_lines.text, "a\n\nb\rc\n\xEF\xBB\xBF\nd");
-    EXPECT_EQ(as_lines.changes, "byte order mark left out, 4 line ends CR LF read as LF");
+    EXPECT_EQ(as_lines.changes, "byte order mark removed, 4 CRLF line endings converted to LF");
     EXPECT_EQ(normalized(TextForm::bytes, text, piece_bytes).text, text);
     EXPECT_EQ(normalized(TextForm::bytes, text, piece_bytes).changes, "");
   }
@@ -90,11 +90,11 @@ TEST(TextForm, IsThatOfTheTextAndOfItsTokenFile) {
     config.vocab_size = 258;
     config.seq_len = 8;
     const auto source = make_text_source(config);
-    const std::string changes = is_byte ? "" : "byte order mark left out, 120 line ends CR LF read as LF";
+    const std::string changes = is_byte ? "" : "byte order mark removed, 120 CRLF line endings converted to LF";
     EXPECT_EQ(source->text_changes(), changes);
     EXPECT_EQ(make_token_source({prepare.output_path, 1, 8})->text_changes(), changes);
     EXPECT_EQ(source->fingerprint(), make_token_source({prepare.output_path, 1, 8})->fingerprint());
-    EXPECT_EQ(describe_token_file(prepare.output_path).find("120 line ends") != std::string::npos, !is_byte);
+    EXPECT_EQ(describe_token_file(prepare.output_path).find("120 CRLF") != std::string::npos, !is_byte);
   }
 }
 
@@ -114,7 +114,7 @@ TEST(TextForm, NoCarriageReturnIsPartOfALine) {
     const auto source = make_text_source(config);
     EXPECT_EQ(source->fingerprint(), expected->fingerprint());
     EXPECT_EQ(source->vocab_size(), kind == TokenizerKind::byte ? 257 : 6);
-    EXPECT_EQ(source->text_changes(), "byte order mark left out, 3 line ends CR LF read as LF");
+    EXPECT_EQ(source->text_changes(), "byte order mark removed, 3 CRLF line endings converted to LF");
   }
 }
 

@@ -69,7 +69,7 @@ TEST_F(TokenFileChange, OfTheBytesIsRefusedAtTheNextRead) {
   source->train_window(0, 0, inputs, targets);
   write_over(path, folder.read("b.h5"));
   EXPECT_TRUE(contains(error_text<DataError>([&] { source->train_window(1, 0, inputs, targets); }),
-                       {path, "changed during the run", "written to", "--resume"}));
+                       {path, "changed while heed was reading it", "written to", "--resume"}));
   EXPECT_EQ(source->fingerprint(), fingerprint);
   EXPECT_NE(make_token_source({path, 1, 64})->fingerprint(), fingerprint);
 }
@@ -79,7 +79,7 @@ TEST_F(TokenFileChange, OfTheSizeIsRefused) {
     const TokenFile file(write_tokens(folder, "c.h5", some_tokens(1)));
     std::filesystem::resize_file(folder.path("c.h5"),
                                  std::filesystem::file_size(folder.path("c.h5")) + static_cast<uintmax_t>(change));
-    EXPECT_TRUE(contains(read_all(file), {folder.path("c.h5"), "changed during the run", "another size"}));
+    EXPECT_TRUE(contains(read_all(file), {folder.path("c.h5"), "changed while heed was reading it", "another size"}));
   }
 }
 
@@ -88,7 +88,7 @@ TEST_F(TokenFileChange, ByAFileOfTheSameNameIsRefused) {
   Ids tokens(10);
   file.read(0, tokens);
   std::filesystem::rename(other, path);
-  EXPECT_TRUE(contains(read_all(file), {path, "changed during the run", "another file has its name"}));
+  EXPECT_TRUE(contains(read_all(file), {path, "changed while heed was reading it", "another file has its name"}));
 }
 
 // rsync and cp -p set the time of modification; here it is what it was before. Only the tokens tell.
@@ -126,7 +126,7 @@ TEST_F(TokenFileChange, RightAfterItWasWrittenIsFoundByTheTokens) {
   write_over(path, folder.read("b.h5"));
   const timespec times[2] = {before.st_atim, before.st_mtim};
   ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
-  EXPECT_TRUE(contains(read_all(file), {path, "changed during the run", "its tokens"}));
+  EXPECT_TRUE(contains(read_all(file), {path, "changed while heed was reading it", "its tokens"}));
 }
 
 // A file that has been as it is for some seconds is not verified at every read, so changes that its times hide must be
@@ -155,12 +155,12 @@ TEST_F(TokenFileChange, OfAFileThatIsTrustedIsFound) {
   const std::string text = error_text<DataError>([&] {
     for (int i = 0; i < 64; ++i) file_of_map.read(0, tokens);
   });
-  EXPECT_TRUE(contains(text, {other, "changed during the run"}));
+  EXPECT_TRUE(contains(text, {other, "changed while heed was reading it"}));
   munmap(mapped, bytes);
 
   write_over(path, folder.read("b.h5"));
   set_time(path, 1'600'000'000);
-  EXPECT_TRUE(contains(read_all(file), {path, "changed during the run", "its tokens"}));
+  EXPECT_TRUE(contains(read_all(file), {path, "changed while heed was reading it", "its tokens"}));
 }
 
 TEST_F(TokenFileChange, OfNameAndRightsIsNone) {
@@ -257,7 +257,7 @@ TEST_F(OldTokenFile, OfVersionOneOrDamagedIsRefused) {
   const auto text_of = [&](const std::string& bytes) {
     return error_text<DataError>([&] { TokenFile file(folder.write("old.h5", bytes)); });
   };
-  EXPECT_TRUE(contains(text_of(body + footer("heed token file1")), {old, "another version"}));
+  EXPECT_TRUE(contains(text_of(body + footer("heed token file1")), {old, "format version"}));
   std::string damaged = body + footer("heed token file2");
   damaged[100] = static_cast<char>(damaged[100] ^ 1);
   EXPECT_TRUE(contains(text_of(damaged), {old, "damaged", "content"}));

@@ -135,12 +135,12 @@ TEST(TokenFile, RefusesAPathThatIsNoTokenFile) {
   const auto text_of = [](const std::string& path) { return error_text<DataError>([&] { TokenFile file(path); }); };
   EXPECT_TRUE(contains(text_of(folder.path("none.h5")), {folder.path("none.h5"), "No such file"}));
   EXPECT_TRUE(contains(text_of(folder.path()), {"folder"}));
-  EXPECT_TRUE(contains(text_of(folder.write("empty.h5", "")), {"empty.h5", "no token file"}));
-  EXPECT_TRUE(contains(text_of(folder.write("text.h5", std::string(5000, 'x'))), {"text.h5", "no token file"}));
+  EXPECT_TRUE(contains(text_of(folder.write("empty.h5", "")), {"empty.h5", "not a token file"}));
+  EXPECT_TRUE(contains(text_of(folder.write("text.h5", std::string(5000, 'x'))), {"text.h5", "not a token file"}));
   Hdf5File foreign = Hdf5File::create(folder.path("foreign.h5"));
   foreign.create_dataset("tokens", Hdf5Type::u16, 10);
   foreign.close();
-  EXPECT_TRUE(contains(text_of(folder.path("foreign.h5")), {"foreign.h5", "no token file"}));
+  EXPECT_TRUE(contains(text_of(folder.path("foreign.h5")), {"foreign.h5", "not a token file"}));
 }
 
 TEST(TokenFile, RefusesAFileThatIsCutOffOrHasBytesBehind) {
@@ -219,7 +219,7 @@ TEST(TokenFile, RefusesAFileOfAnotherVersionByName) {
   PosixFile sealed(path, PosixFile::Access::read_write);
   seal_file(sealed, "heed token file4", {});
   EXPECT_TRUE(
-      contains(error_text<DataError>([&] { TokenFile file(path); }), {path, "another version", "make it again"}));
+      contains(error_text<DataError>([&] { TokenFile file(path); }), {path, "format version", "create it again"}));
 }
 
 // A long file has chunks of many blocks: read within one, over the edge of two, and behind the last whole one.

@@ -169,7 +169,7 @@ TEST_F(CheckpointDamageTest, AFileLargerThanTheMemory) {
     }
     return "loaded";
   });
-  EXPECT_EQ(outcome, "out of memory: 1099511627776 bytes asked for (a checkpoint)");
+  EXPECT_TRUE(outcome.starts_with("out of memory: checkpoint " + path_.string() + " needs 2.0 TiB, ")) << outcome;
 }
 #endif
 

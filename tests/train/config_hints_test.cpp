@@ -59,7 +59,7 @@ TEST(ConfigHintsTest, KeysOfOtherProgramsNameHeedsKey) {
       {"min_lr", "did you mean optim.min_learning_rate?"},
       {"grad_clip", "did you mean optim.clip_norm?"},
       {"eval_iters", "did you mean train.eval_batches?"},
-      {"gradient_accumulation_steps", "did you mean train.micro_batch_size? a step of train.batch_size"},
+      {"gradient_accumulation_steps", "did you mean train.micro_batch_size? it is the number of sequences per forward"},
       {"max_steps", "did you mean train.steps?"},
       {"num_train_epochs", "not in epochs: set train.steps"},
       {"per_device_train_batch_size", "did you mean train.micro_batch_size? train.batch_size counts"},

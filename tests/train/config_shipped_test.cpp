@@ -55,10 +55,12 @@ TEST(ConfigShortRunTest, ValuesOfTheFileAreLoweredToStepsOfTheCommandLine) {
   const Config config = parse_config(file, "a.toml", {"train.steps=10"});
   EXPECT_EQ(config.optim.warmup_steps, 10);
   EXPECT_EQ(config.train.stop_after, 10);
-  EXPECT_EQ(config.notices, (std::vector<std::string>{"optim.warmup_steps 50 is lowered to train.steps = 10",
-                                                      "train.stop_after 60 is lowered to train.steps = 10"}));
+  EXPECT_EQ(config.notices,
+            (std::vector<std::string>{"optim.warmup_steps = 50 exceeds train.steps = 10 and is lowered to 10",
+                                      "train.stop_after = 60 exceeds train.steps = 10 and is lowered to 10"}));
   expect_contains(config_to_toml(config), {"\nwarmup_steps = 10\n", "\nstop_after = 10\n"});
-  expect_contains(describe_config(config), {"\nnotice  optim.warmup_steps 50 is lowered to train.steps = 10\n"});
+  expect_contains(describe_config(config),
+                  {"\nnotice  optim.warmup_steps = 50 exceeds train.steps = 10 and is lowered to 10\n"});
   EXPECT_TRUE(parse_config(config_to_toml(config), "b.toml").notices.empty());
   EXPECT_EQ(parse_config(file, "a.toml", {"train.steps=60"}).notices.size(), 0u);
   EXPECT_EQ(parse_config(file, "a.toml", {"train.steps=50"}).notices.size(), 1u);

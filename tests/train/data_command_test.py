@@ -161,16 +161,16 @@ class DataCommand(unittest.TestCase):
         result = self.run_heed("data", "prepare", "bom.txt", "o.h5", "--val-fraction", "0")
         self.assertIn("tokens        4 (", result.stdout)
         self.assertIn("char, 3 entries", result.stdout)
-        self.assertIn("read          with byte order mark left out, 2 line ends CR LF read as LF", result.stdout)
+        self.assertIn("normalized    byte order mark removed, 2 CRLF line endings converted to LF", result.stdout)
         (self.folder / "config.toml").write_text(CONFIG.replace('"tokens"', '"text"').replace("a.h5", "dos.txt"))
         (self.folder / "dos.txt").write_bytes(b"abcd\r\n" * 300)
         result = self.run_heed("train", "config.toml", "train.steps=1")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("300 line ends CR LF read as LF", result.stdout)
+        self.assertIn("300 CRLF line endings converted to LF", result.stdout)
 
     def test_a_token_file_that_changes_during_the_run(self):
-        (self.folder / "other.txt").write_text("abdc" * 500)
-        for text, tokens in ("abcd.txt", "a.h5"), ("other.txt", "b.h5"):
+        (self.folder / "abdc.txt").write_text("abdc" * 500)
+        for text, tokens in ("abcd.txt", "a.h5"), ("abdc.txt", "b.h5"):
             self.assertEqual(self.run_heed("data", "prepare", text, tokens).returncode, 0)
         other = (self.folder / "b.h5").read_bytes()
         self.assertEqual(len(other), (self.folder / "a.h5").stat().st_size)
@@ -182,7 +182,7 @@ class DataCommand(unittest.TestCase):
             file.write(other)
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 3, errors)
-        self.assertIn("changed during the run", errors)
+        self.assertIn("changed while heed was reading it", errors)
         self.assertIn("a.h5", errors)
 
 

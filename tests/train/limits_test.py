@@ -224,7 +224,7 @@ class Memory(Limits):
 
     def test_a_batch_that_does_not_fit(self):
         result = self.train_with(1000, "train.batch_size=1000000")
-        self.assert_refused(result, "GiB of memory (most for its activations", "train.batch_size", "MiB free of", "ulimit -v")
+        self.assert_refused(result, "GiB of memory (largest part of the run: activations", "train.batch_size", "MiB free of", "ulimit -v")
         self.assertFalse(self.run_dir.exists())
         result = self.train_with(100, "train.batch_size=1000000", "train.micro_batch_size=1", "model.seq_len=64")
         self.assert_refused(result, "batch", "train.batch_size")
@@ -242,7 +242,7 @@ class Memory(Limits):
         for command in ("generate", "eval"):
             for mebibytes in (60, 165):  # the checkpoint does not fit; its model does not, beside it
                 result = self.run_heed(command, self.last, address_space=self.base + mebibytes * MIB)
-                self.assert_refused(result, "MiB free of", "ulimit -v")
+                self.assert_refused(result, "iB free of", "ulimit -v")
                 self.assertNotIn("train.", result.stderr)
                 self.assertNotIn("model.", result.stderr)
 

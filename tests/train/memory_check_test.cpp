@@ -113,7 +113,8 @@ TEST(MemoryCheck, NamesLoadedData) {
     ADD_FAILURE() << "not refused";
   } catch (const MemoryError& error) {
     const std::string text = error.what();
-    for (const char* part : {"more than it has", "its data: 15.3 MiB", "data.vocab_size, data.order"}) {
+    for (const char* part :
+         {"in addition to the loaded data", "largest part of the run: data, 15.3 MiB", "data.vocab_size, data.order"}) {
       EXPECT_NE(text.find(part), std::string::npos) << text;
     }
   }

@@ -116,10 +116,10 @@ TEST_F(Resume, MetricsThatCannotBeReadAreAnError) {
   }
   for (const char* row : {"x,1\n", "1\n", "\n", "0,1\n", "-1,1\n"}) {
     std::ofstream(metrics) << header << row;
-    refused("behind the row of update 0");
+    refused("after the row of step 0");
   }
   std::ofstream(metrics) << text.substr(0, text.find("\n4,") + 1) << "1,1\n";
-  refused("is not the row of a later one");
+  refused("is not the row of a later step");
   fs::remove(metrics);
   fs::create_directory(metrics);
   refused("folder");
@@ -218,7 +218,7 @@ TEST_F(Resume, NamesEveryKeyThatDiffers) {
 TEST_F(Resume, RefusesToEndBeforeTheCheckpoint) {
   run_training(config("a", {"stop_after=4"}));
   const std::string before = read_file(last("a"));
-  expect_refused(config("a", {"stop_after=3"}), {"has 4 updates already", "train.stop_after = 3"});
+  expect_refused(config("a", {"stop_after=3"}), {"the checkpoint is at step 4", "train.stop_after = 3"});
   EXPECT_EQ(read_file(last("a")), before);
 }
 

@@ -107,11 +107,16 @@ TEST_F(Run, ASlashBehindTheFolderChangesNothing) {
 // Of the two, the row comes first: no checkpoint knows an evaluation that metrics.csv does not.
 TEST_F(Run, TheRowIsThereBeforeTheBestCheckpoint) {
   run_training(config("a", {"eval_interval=4", "stop_after=3"}));
-  // best.h5 cannot take the place of a folder with something in it.
-  fs::create_directories(folder_.path() / "a" / "checkpoints" / "best.h5" / "x");
+  // A folder that heed did not make has the name of the temporary of best.h5.
+  fs::create_directories(folder_.path() / "a" / "checkpoints" / (".best.h5.heed-" + std::to_string(::getpid())) / "x");
   EXPECT_THROW(run_training(config("a", {"eval_interval=4"}), {.resume = true}), CheckpointError);
   ASSERT_EQ(metrics("a").size(), 1u + 4);
   EXPECT_FALSE(metrics("a")[4][3].empty());
+  // What cannot be kept as the best is not lost: the step is saved, and its evaluation is made again.
+  fs::remove_all(folder_.path() / "a" / "checkpoints" / (".best.h5.heed-" + std::to_string(::getpid())));
+  run_training(config("a", {"eval_interval=4"}), {.resume = true});
+  run_training(config("whole", {"eval_interval=4"}));
+  EXPECT_EQ(timeless("a"), timeless("whole"));
 }
 
 TEST_F(Run, WithoutValidationThereIsNoEvaluation) {

@@ -149,7 +149,7 @@ TEST(Trainer, StopsAtNanAndNamesTheOperation) {
     ADD_FAILURE() << "a NaN went through";
   } catch (const DivergedError& error) {
     const std::string text = error.what();
-    EXPECT_NE(text.find("update 2"), std::string::npos) << text;
+    EXPECT_NE(text.find("step 2"), std::string::npos) << text;
     EXPECT_NE(text.find("'linear_gelu' in blocks.1.feed_forward"), std::string::npos) << text;
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
   }
