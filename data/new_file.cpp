@@ -44,11 +44,14 @@ bool lock(int descriptor) {
   return ::fcntl(descriptor, F_OFD_SETLK, &whole) == 0;
 }
 
-// Also before the mark is written, and after HDF5 has emptied the file to make its own.
+// Also before the mark is written whole, and after HDF5 has emptied the file to make its own.
 bool has_mark(const PosixFile& file) {
+  constexpr std::string_view kCompleteMark = "heed token file";
   std::string start(std::min<size_t>(kUnfinishedMark.size(), static_cast<size_t>(file.size())), '\0');
   file.read(0, start);
-  return start == kUnfinishedMark || start.starts_with("heed token file") || start == std::string(start.size(), '\0');
+  if (start.starts_with(kCompleteMark)) return true;
+  start.erase(start.find_last_not_of('\0') + 1);
+  return kUnfinishedMark.starts_with(start) || kCompleteMark.starts_with(start);
 }
 
 // What dead processes left of earlier attempts at this path.
