@@ -74,16 +74,15 @@ std::unique_ptr<Source> read_source(const TextFile& file, const TextConfig& conf
   std::vector<int32_t> tokens = all_tokens(file, *tokenizer, by_lines, progress, changes);
   if (by_lines) {
     const int64_t lines = std::count(tokens.begin(), tokens.end(), *tokenizer->end_token());
-    return with_memory(
-        {.bytes = lines * LineSource::kBytesPerLine,
-         .what = fmt::format("{} as {} lines", file.name(), lines),
-         .advice = kNoTokenFile},
-        [&]() -> std::unique_ptr<Source> {
-          return std::make_unique<LineSource>(
-              LineSource::Parts{file.name(), std::move(tokenizer), std::move(tokens), config.parts, config.seed,
-                                changes},
-              config.seq_len);
-        });
+    return with_memory({.bytes = lines * LineSource::kBytesPerLine,
+                        .what = fmt::format("{} as {} lines", file.name(), lines),
+                        .advice = kNoTokenFile},
+                       [&]() -> std::unique_ptr<Source> {
+                         return std::make_unique<LineSource>(
+                             LineSource::Parts{file.name(), std::move(tokenizer), std::move(tokens), config.parts,
+                                               config.seed, changes},
+                             config.seq_len);
+                       });
   }
   const SplitSizes sizes =
       split_by_fractions(static_cast<int64_t>(tokens.size()), config.parts.val_fraction, config.parts.test_fraction);
