@@ -5,6 +5,7 @@
 
 #if HEED_HAVE_ONEDNN
 #include <array>
+#include <cstdlib>
 #include <dnnl.hpp>
 #include <map>
 #include <mutex>
@@ -18,6 +19,17 @@ namespace {
 using Type = dnnl::memory::data_type;
 template <class T>
 constexpr Type kTypeOf = std::is_same_v<T, Bf16> ? Type::bf16 : Type::f32;
+
+// oneDNN 2.6 executes AMX instructions without a tile configuration for some shapes, which ends the process by SIGILL.
+// AVX512_BF16 is the most that it may use, unless the user has set a limit.
+bool limit_instructions() {
+#if DNNL_VERSION_MAJOR < 3
+  if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr) return false;
+  return dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16) == dnnl::status::success;
+#else
+  return false;
+#endif
+}
 
 // Creating a primitive costs as much as a small product, so each shape's is kept.
 class OneDnn {
@@ -88,6 +100,7 @@ class OneDnn {
 
 template <class T, class Out>
 void run(const Gemm<T, Out>& product) {
+  [[maybe_unused]] static const bool limited = limit_instructions();  // before the first use
   static OneDnn instance;
   keep_promised_threads();
   try {
