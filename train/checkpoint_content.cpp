@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <vector>
 
 namespace heed::train {
 namespace {
@@ -18,28 +17,6 @@ const T& find(const CheckpointContent& content, const CheckpointContent::Named<T
   require<CheckpointError>(found != values.end(), "checkpoint {}: dataset {}/{} is missing", file_name(content), group,
                            name);
   return found->second;
-}
-
-// Adds "kind/name" of every value whose name starts with the folder and that is not in `expected`.
-template <class T>
-void add_others(const CheckpointContent::Named<T>& values, std::string_view kind, std::string_view folder,
-                const std::set<std::string_view>& expected, std::vector<std::string>& others) {
-  for (const auto& entry : values) {
-    const std::string& name = entry.first;
-    if (!name.starts_with(folder)) continue;
-    const std::string path = fmt::format("{}/{}", kind, name);
-    if (!expected.contains(kind == "tensors" ? name : path)) others.push_back(path);
-  }
-}
-
-void require_none(const CheckpointContent& content, const std::vector<std::string>& others, std::string_view what) {
-  if (others.empty()) return;
-  constexpr size_t kNamed = 3;
-  std::string names;
-  for (size_t i = 0; i < std::min(others.size(), kNamed); ++i) names += (i == 0 ? "" : ", ") + others[i];
-  if (others.size() > kNamed) names += fmt::format(" and {} more", others.size() - kNamed);
-  throw CheckpointError(fmt::format("checkpoint {}: it has {} {} that {}: {}", file_name(content), others.size(),
-                                    others.size() == 1 ? "dataset" : "datasets", what, names));
 }
 
 void require_name(std::string_view name) {
@@ -92,21 +69,18 @@ int64_t CheckpointContent::integer(std::string_view name) const { return find(*t
 double CheckpointContent::real(std::string_view name) const { return find(*this, reals, "reals", name); }
 const std::string& CheckpointContent::text(std::string_view name) const { return find(*this, texts, "texts", name); }
 
-void require_no_other_tensors(const CheckpointContent& content, std::span<const std::string> expected,
-                              std::string_view folder) {
+void require_no_other_tensors(const CheckpointContent& content, std::span<const std::string> expected) {
+  constexpr size_t kNamed = 3;
   const std::set<std::string_view> names(expected.begin(), expected.end());
-  std::vector<std::string> others;
-  add_others(content.tensors, "tensors", folder, names, others);
-  require_none(content, others, "this model and its optimizer do not use");
-}
-
-void require_no_other_values(const CheckpointContent& content, std::span<const std::string> expected) {
-  const std::set<std::string_view> names(expected.begin(), expected.end());
-  std::vector<std::string> others;
-  add_others(content.integers, "integers", {}, names, others);
-  add_others(content.reals, "reals", {}, names, others);
-  add_others(content.texts, "texts", {}, names, others);
-  require_none(content, others, "this version of heed does not know");
+  size_t others = 0;
+  std::string named;
+  for (const auto& entry : content.tensors) {
+    if (names.contains(entry.first)) continue;
+    if (++others <= kNamed) named += fmt::format("{}tensors/{}", named.empty() ? "" : ", ", entry.first);
+  }
+  if (others > kNamed) named += fmt::format(" and {} more", others - kNamed);
+  require<CheckpointError>(others == 0, "checkpoint {}: it has {} {} that this model and its optimizer do not use: {}",
+                           file_name(content), others, others == 1 ? "dataset" : "datasets", named);
 }
 
 void require_storable(const CheckpointContent& content) {

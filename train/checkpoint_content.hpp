@@ -45,13 +45,9 @@ struct TensorSpec {
   DType dtype = DType::f32;
 };
 
-// These throw CheckpointError if the content has an entry whose name is not in `expected`: the error gives up to three
-// of the names and their number. Whoever loads a checkpoint calls them, so that no part of the file is dropped
-// silently. folder: only tensors whose names begin with it, for a reader that uses a part of the file ("parameters/").
-void require_no_other_tensors(const CheckpointContent& content, std::span<const std::string> expected,
-                              std::string_view folder = {});
-// Integers, reals and texts; `expected` has their names with the kind before them ("integers/step").
-void require_no_other_values(const CheckpointContent& content, std::span<const std::string> expected);
+// Throws CheckpointError if the content has a tensor whose name is not in `expected`: the error gives up to three of the
+// names and their number. Called by whoever loads all of a checkpoint, so that no part of it is dropped silently.
+void require_no_other_tensors(const CheckpointContent& content, std::span<const std::string> expected);
 
 // Throws ValueError with the name of the first value that a checkpoint cannot hold.
 void require_storable(const CheckpointContent& content);

@@ -214,8 +214,12 @@ Restored restore(Trainer& trainer, const CheckpointContent& content) {
   const comm::GradBuckets& buckets = trainer.buckets();
   const auto moments = moments_of(trainer.optimizer());
   // All is looked up before anything is changed.
-  for (const TensorSpec& one : tensors_of(trainer)) content.tensor(one.name, one.dtype, one.shape);
-  require_no_foreign_tensors(content, store);
+  std::vector<std::string> names;
+  for (const TensorSpec& one : tensors_of(trainer)) {
+    content.tensor(one.name, one.dtype, one.shape);
+    names.push_back(one.name);
+  }
+  require_no_other_tensors(content, names);
   for (int group = 0; group < static_cast<int>(store.groups().size()); ++group) {
     trainer.buckets().set_weights(group, flat_of(store, group, content, parameter_name));
     for (const auto& moment : moments) {

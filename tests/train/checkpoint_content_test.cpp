@@ -38,32 +38,5 @@ TEST(CheckpointContentTest, TensorsThatNoParameterTakesAreNamedAndCounted) {
               "tensors/parameters/a, tensors/parameters/b and 4 more");
 }
 
-TEST(CheckpointContentTest, AReaderOfOneFolderIgnoresTheOthers) {
-  const CheckpointContent content = with_tensors({"parameters/a", "optimizer/first/a", "other"});
-  EXPECT_NO_THROW(require_no_other_tensors(content, Names{"parameters/a"}, "parameters/"));
-  const std::string error = checkpoint_error([&] {
-    require_no_other_tensors(content, Names{"optimizer/first/a", "other"}, "parameters/");
-  });
-  expect_text(error, "it has 1 dataset ");
-  expect_text(error, ": tensors/parameters/a");
-}
-
-TEST(CheckpointContentTest, NumbersAndTextsThatNobodyReadsAreNamed) {
-  CheckpointContent content = with_tensors({"parameters/a"});
-  content.integers["step"] = 1;
-  content.reals["seconds"] = 2;
-  content.texts["config"] = "";
-  const auto error = [&](const Names& expected) {
-    return checkpoint_error([&] { require_no_other_values(content, expected); });
-  };
-  EXPECT_EQ(error({"texts/config", "reals/seconds", "integers/step", "texts/tokenizer"}), "no error");
-  EXPECT_EQ(error({"texts/config", "reals/seconds"}),
-            "checkpoint /runs/a/last.h5: it has 1 dataset that this version of heed does not know: integers/step");
-  // The same name of another kind is another entry.
-  EXPECT_EQ(error({"integers/config", "texts/step", "integers/seconds"}),
-            "checkpoint /runs/a/last.h5: it has 3 datasets that this version of heed does not know: integers/step, "
-            "reals/seconds, texts/config");
-}
-
 }  // namespace
 }  // namespace heed::train
