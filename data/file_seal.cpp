@@ -105,7 +105,7 @@ void check(const PosixFile& file, const SealKind& kind, const Header& header, co
            FileRange body) {
   require_intact(header.table_checksum == checksum(table), file, kind, "list of ranges");
   std::vector<FileRange> ranges(header.num_ranges);
-  std::memcpy(ranges.data(), table.data(), ranges.size() * sizeof(FileRange));
+  if (!ranges.empty()) std::memcpy(ranges.data(), table.data(), ranges.size() * sizeof(FileRange));
   const bool ends_in_zeros = std::all_of(table.begin() + static_cast<int64_t>(bytes_of(ranges).size()), table.end(),
                                          [](char c) { return c == '\0'; });
   require_intact(fit(ranges, body.begin, body.end) && ends_in_zeros, file, kind, "list of ranges");
