@@ -19,8 +19,8 @@ using test::read_file;
 class RunFolderTest : public testing::Test {
  protected:
   Config config(const std::string& name, int steps = 2) const {
-    Config made =
-        test::tiny_config({"train.run_dir=" + (folder_.path() / name).string(), "stop_after=" + std::to_string(steps)});
+    Config made = test::tiny_config({"train.run_dir=" + (folder_.path() / name).string(),
+                                     "stop_after=" + std::to_string(steps), "final_eval=none"});
     fix_paths(made);
     return made;
   }
