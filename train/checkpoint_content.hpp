@@ -45,8 +45,8 @@ struct TensorSpec {
   DType dtype = DType::f32;
 };
 
-// Throws CheckpointError if the content has a tensor whose name is not in `expected`: the error gives up to three of the
-// names and their number. Called by whoever loads all of a checkpoint, so that no part of it is dropped silently.
+// Throws CheckpointError if the content has a tensor whose name is not in `expected`: the error gives up to three of
+// the names and their number. Called by whoever loads all of a checkpoint, so that no part of it is dropped silently.
 void require_no_other_tensors(const CheckpointContent& content, std::span<const std::string> expected);
 
 // Throws ValueError with the name of the first value that a checkpoint cannot hold.
