@@ -107,7 +107,7 @@ TEST_F(TrainerOnCuda, StopsAtNanWithoutChangingAWeight) {
       ADD_FAILURE() << "a NaN went through";
     } catch (const DivergedError& error) {
       const std::string text = error.what();
-      EXPECT_NE(text.find("update 4"), std::string::npos) << text;
+      EXPECT_NE(text.find("step 4"), std::string::npos) << text;
       EXPECT_NE(text.find("'layer_norm' in blocks.1"), std::string::npos) << text;
     }
     const std::vector<double> after = weights(trainer);
