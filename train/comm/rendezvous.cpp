@@ -20,7 +20,7 @@ using train::Descriptor;
 
 constexpr int kSlice = 100;  // milliseconds
 
-// Which connection is lost with such an error of accept() is nobody's to know; the next one may be fine (accept(2)).
+// accept() can fail with these for one connection only, and it is unknown which; the next may succeed (accept(2)).
 bool is_of_one_connection(int error) {
   constexpr int kErrors[] = {EAGAIN,      EINTR,     ECONNABORTED, EPERM,        EPROTO,     ENETDOWN,
                              ENOPROTOOPT, EHOSTDOWN, ENONET,       EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH};
@@ -71,7 +71,7 @@ class Acceptor {
     accept_all();
   }
 
-  // Asks before each, since accept() without a free file fails also where nobody waits.
+  // Polls before each: without a free descriptor accept() fails even if no connection is pending.
   void accept_all() {
     pollfd listener{.fd = listener_.number(), .events = POLLIN, .revents = 0};
     while (::poll(&listener, 1, 0) > 0) {

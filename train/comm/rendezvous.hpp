@@ -3,7 +3,7 @@
 // Rank 0 listens on MASTER_PORT; every other rank connects and sends a Greeting. Rank 0 answers one of its own run with
 // its own Greeting, and once all ranks are there it sends each a Verdict. Until then a later connection of a rank takes
 // the place of an earlier one, which is told so. Rank 0 polls all connections together: one that stays silent or sends
-// something else (scanners, health checks, other runs) keeps nobody waiting.
+// something else (scanners, health checks, other runs) delays no rank.
 //
 // A rank that waits for more than some seconds says on stderr whom it misses; train.comm_timeout_s is the watchdog's.
 #pragma once

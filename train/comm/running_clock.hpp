@@ -1,5 +1,5 @@
-// Seconds in which this process ran. A time in which it stood still (SIGSTOP, a suspended job) hardly counts, so that
-// nobody is given up who stood still as well.
+// Seconds in which this process ran. Time while it was stopped (SIGSTOP, a suspended job) hardly counts, so that a rank
+// which was stopped itself does not report others as missing.
 #pragma once
 
 #include <algorithm>
