@@ -81,12 +81,12 @@ constexpr IntegerRange kCount{1, 1'000'000'000}, kCountOrNone{0, 1'000'000'000},
 struct Runner {
   int& code;
 
-  // On one process.
+  // In one process; an error under a launcher that has started several.
   void alone(CLI::App* command, const std::string& name, const std::function<int()>& action) const {
     command->callback([this, name, action] { code = train::run_alone(name, action); });
   }
-  // On all ranks that a launcher has started; the command joins them.
-  void on_ranks(CLI::App* command, const std::function<int()>& action) const {
+  // In each process that a launcher has started, which may join the others as a rank.
+  void in_each(CLI::App* command, const std::function<int()>& action) const {
     command->callback([this, action] { code = train::guarded(action); });
   }
 };
@@ -96,7 +96,7 @@ void add_train(CLI::App& app, Arguments& arguments, const Runner& run) {
   add_path(command, "config", arguments.config, "A TOML file; with --resume also the folder of the run.")->required();
   command->add_option("overrides", arguments.overrides, kOverridesHelp);
   command->add_flag("--resume", arguments.resume, "Continue from the newest checkpoint of the run.");
-  run.on_ranks(command, [&] {
+  run.in_each(command, [&] {
     std::signal(SIGPIPE, SIG_IGN);
     return train::run_on_ranks(
         [&] { return train::load_train_config(arguments.config, arguments.overrides, arguments.resume); },
@@ -176,7 +176,7 @@ void add_data(CLI::App& app, Arguments& arguments, const Runner& run) {
   data::PrepareConfig& p = arguments.prepare;
   CLI::App* info = data->add_subcommand("info", "Show what a token file holds, and check every token.");
   add_path(info, "file", p.output_path, "A token file.")->required();
-  run.alone(info, "data info", [&p] {
+  run.in_each(info, [&p] {
     train::run_data_info(p.output_path);
     return 0;
   });
@@ -214,14 +214,14 @@ void add_bench(CLI::App& app, Arguments& arguments, const Runner& run) {
   add_integer(command, "--warm-up", o.warm_up, kSteps, "Untimed training steps before the measurement.")->needs(config);
   add_integer(command, "--updates", o.updates, kSteps, "Timed training steps; 0: chosen automatically.")->needs(config);
   command->add_flag("--json", o.as_json, "Print one JSON object instead of a table.");
-  run.on_ranks(command, [&arguments] { return run_bench(arguments); });
+  run.in_each(command, [&arguments] { return run_bench(arguments); });
 }
 
 void add_config(CLI::App& app, Arguments& arguments, const Runner& run) {
   CLI::App* command = app.add_subcommand("config", "Show the resolved config and where each value comes from.");
   add_path(command, "config", arguments.config, "A TOML file; without one, every key is explained.");
   command->add_option("overrides", arguments.overrides, kOverridesHelp);
-  run.alone(command, "config", [&] {
+  run.in_each(command, [&] {
     train::print("{}", arguments.config.empty()
                            ? train::config_reference()
                            : train::describe_config(train::load_config(arguments.config, arguments.overrides)));
@@ -236,11 +236,12 @@ void add_gradcheck(CLI::App& app, Arguments& arguments, const Runner& run) {
 }
 
 void add_info(CLI::App& app, const Runner& run) {
-  run.alone(app.add_subcommand("info", "Show the features of this build and the devices that are available."), "info",
-            [] {
-              train::run_info();
-              return 0;
-            });
+  CLI::App* command =
+      app.add_subcommand("info", "Show the features of this build and the devices that are available.");
+  run.in_each(command, [] {
+    train::run_info();
+    return 0;
+  });
 }
 
 }  // namespace

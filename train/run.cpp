@@ -42,7 +42,7 @@ class Run {
       comm::agree(ranks_, [&] { resumed_step = load(); });
       // What decides whether a save follows must be the same, too.
       comm::require_same(ranks_, "checkpoint",
-                         fmt::format("update {}, best validation loss {}", *resumed_step,
+                         fmt::format("step {}, best validation loss {}", *resumed_step,
                                      state_.best_val_loss ? fmt::format("{:.17g}", *state_.best_val_loss) : "none"));
       trainer_.require_same_weights();
     }

@@ -23,6 +23,14 @@
 namespace heed::train {
 namespace {
 
+// What all ranks must have in common. Each may keep the data in a folder of its own, such as a disk of its node: the
+// content is compared. Only the root's run folder is written to.
+std::string config_without_paths(Config config) {
+  config.data.path.clear();
+  config.train.run_dir.clear();
+  return config_to_toml(config);
+}
+
 int64_t counted_targets(const data::Batch& batch) {
   return static_cast<int64_t>(batch.targets.size()) -
          std::count(batch.targets.begin(), batch.targets.end(), data::kIgnoreTarget);
@@ -123,7 +131,7 @@ optim::ScheduleOptions schedule_options(const Config& config) {
 Trainer::Trainer(const Config& config, std::unique_ptr<comm::Ranks>&& own_ranks, comm::Ranks& ranks,
                  const MakeCommunicator& make)
     : own_ranks_(std::move(own_ranks)), ranks_(ranks), config_(config) {
-  comm::require_same(ranks_, "config", config_to_toml(config_));
+  comm::require_same(ranks_, "config", config_without_paths(config_));
   if (ranks_.size() > 1) comm::require_same(ranks_, "program", describe_program());
   comm::agree(ranks_, [&] { build(); });
   comm::require_same(ranks_, "data", source_->fingerprint());
@@ -175,7 +183,7 @@ void Trainer::require_same_weights() const {
     const Tensor here = (group.copies ? group.copies : group.weights).to(Device::cpu);
     checksum.update(here.ref().data, here.numel() * size_bytes(here.dtype()));
   }
-  comm::require_same(ranks_, fmt::format("weights after update {}", step_), fmt::format("{:016x}", checksum.value()));
+  comm::require_same(ranks_, fmt::format("weights after step {}", step_), fmt::format("{:016x}", checksum.value()));
 }
 
 void Trainer::resume_at(int64_t step, int64_t optimizer_steps) {
@@ -203,7 +211,7 @@ double Trainer::count_targets(const std::vector<data::Batch>& batches) const {
 // All ranks know the sum, so all of them come to the same end.
 void Trainer::require_targets(double targets) const {
   if (targets > 0) return;
-  comm::agree(ranks_, [&] { throw DataError(fmt::format("update {}: the batch has no targets", step_ + 1)); });
+  comm::agree(ranks_, [&] { throw DataError(fmt::format("step {}: the batch has no targets", step_ + 1)); });
 }
 
 double Trainer::accumulate_gradients(const std::vector<data::Batch>& batches, const RunBackward& run_last) {

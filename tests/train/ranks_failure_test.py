@@ -72,7 +72,7 @@ class RandomMoments(Ranks):
         self.assertIn(f"waited {TIMEOUT_S} s (train.comm_timeout_s) for ", found[0])
         self.assertRegex(found[0], rf"missing: (.*, )?rank {rank} \(")
         if trial % 2 == 0:
-            self.assertRegex(found[0], rf"^heed: rank \d, update \d+: .*rank {rank} \(last seen in update \d+, process ")
+            self.assertRegex(found[0], rf"^heed: rank \d, step \d+: .*rank {rank} \(last seen in step \d+, process ")
 
 
 class Failures(RandomMoments):
@@ -114,7 +114,7 @@ class Failures(RandomMoments):
             self.assert_failed(job, "fails alone", began)
             found = [line for line in job.stderr.splitlines() if line.startswith("heed: ")]
             self.assertEqual(len(found), 1, job.stderr)
-            self.assertRegex(found[0], rf"^heed: rank {rank}, update \d+: .*{places[rank] / 'tokens.h5'}")
+            self.assertRegex(found[0], rf"^heed: rank {rank}: .*{places[rank] / 'tokens.h5'}")
             self.run_heed("generate", self.run_dir / "checkpoints" / "last.h5", "--tokens", 1)
 
         self.repeat("fails alone", once)
@@ -192,7 +192,7 @@ class Signals(RandomMoments):
             send(job, members)
             self.assertEqual(self.end_of(job, kind, began), 128 + number, job.words)
             self.assertNotIn("heed: ", job.stderr)
-            said = re.findall(rf"^stopped +by {name} after update (\d+); go on with --resume$", job.stdout, re.M)
+            said = re.findall(rf"^stopped +by {name} at step (\d+), checkpoint saved; continue with --resume$", job.stdout, re.M)
             self.assertEqual(len(said), 1, job.words)
             step = int(said[0])
             self.assertEqual(self.step_of(self.run_dir), step)
@@ -210,15 +210,15 @@ class Signals(RandomMoments):
         def send(_, members):
             for number in members.values():
                 os.kill(number, signal.SIGTERM)
-        self.check("SIGTERM to all ranks", send, "(?:SIGTERM|a signal to another rank)", signal.SIGTERM)
+        self.check("SIGTERM to all ranks", send, "SIGTERM", signal.SIGTERM)
 
     def test_to_one_rank(self):
         self.check("SIGTERM to one rank", lambda _, members: os.kill(members[random.randrange(2)], signal.SIGTERM),
-                   "(?:SIGTERM|a signal to another rank)", signal.SIGTERM)
+                   "SIGTERM", signal.SIGTERM)
 
     def test_an_interrupt_to_one_rank(self):
         self.check("SIGINT to one rank", lambda _, members: os.kill(members[random.randrange(2)], signal.SIGINT),
-                   "(?:SIGINT|a signal to another rank)", signal.SIGINT)
+                   "SIGINT", signal.SIGINT)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ Usage: ranks_test.py PATH_OF_HEED [--all]   (--all: every combination of ranks, 
 """
 
 import os
+import shutil
+import signal
 import sys
 import unittest
 
@@ -255,9 +257,19 @@ class Refusals(Ranks):
         self.assertEqual(job.wait(), 4, job.stderr)
         found = self.lines_of(job)
         self.assertEqual(len(found), 1, job.stderr)
-        self.assertIn("heed: rank 0, update 4: ", found[0])
-        self.assertIn("File too large", found[0])
+        self.assertIn("heed: rank 0: not enough disk space in ", found[0])
+        self.assertIn("files may have 8192 bytes here", found[0])
         self.assertEqual(last.read_bytes(), before)
+
+    def test_a_save_that_only_the_root_cannot_do(self):
+        job = self.two(f"run_dir={self.run_dir}", "steps=1000000", "eval_interval=1000000")
+        job.wait_for_update(3)
+        shutil.rmtree(self.run_dir / "checkpoints")
+        os.kill(job.process.pid, signal.SIGUSR1)
+        self.assertEqual(job.wait(), 4, job.stderr)
+        found = self.lines_of(job)
+        self.assertEqual(len(found), 1, job.stderr)
+        self.assertRegex(found[0], rf"^heed: rank 0, step \d+: .*{self.run_dir}/checkpoints")
 
 
 class OneVoice(Ranks):
@@ -267,8 +279,8 @@ class OneVoice(Ranks):
         lines = job.stdout.splitlines()
         self.assertEqual(len(lines), len(set(lines)), job.stdout)
         self.assertNotIn("\r", job.stdout, "mpirun's output is no terminal, though each rank sees one")
-        own = [line for line in lines if line.startswith("ranks ")]
-        self.assertIn("ranks         4 of 3 sequences each, gradients in 8 buckets", own)
+        own = [line for line in lines if line.startswith(("ranks ", "gradients "))]
+        self.assertEqual(own[:2], ["ranks         4 with 3 sequences each", "gradients     in 8 buckets"])
         self.assertEqual(len(lines) - len(own), len(alone.splitlines()), job.stdout)
         self.assertEqual(job.stderr, "")
         rows = [row["step"] for row in rows_of(self.folder / "ranks")]

@@ -92,7 +92,7 @@ std::string Board::describe(int rank) const {
   const int64_t process = slot(rank).process;
   if (process == 0) return fmt::format("rank {} (not started on this node)", rank);
   const int64_t update = slot(rank).update;
-  const std::string place = update == 0 ? std::string("before the first update") : fmt::format("in update {}", update);
+  const std::string place = update == 0 ? std::string("before the first step") : fmt::format("in step {}", update);
   const char* state = !is_alive(process) ? "has ended" : state_of(process) == 'T' ? "is stopped" : "is busy";
   return fmt::format("rank {} (last seen {}, process {} {})", rank, place, process, state);
 }

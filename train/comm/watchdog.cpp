@@ -89,7 +89,7 @@ std::string Watchdog::missing_ranks() const {
 }
 
 void Watchdog::give_up(const std::string& reason) {
-  const std::string place = update_ == 0 ? std::string() : fmt::format(", update {}", update_);
+  const std::string place = update_ == 0 ? std::string() : fmt::format(", step {}", update_);
   // The others come to the same end within moments; what they would write is the same.
   if (board_.claim_report()) train::write_notice(fmt::format("heed: rank {}{}: {}\n", board_.rank(), place, reason));
   board_.unlink();  // where not all have come, nobody else does

@@ -49,7 +49,7 @@ TEST(Watchdog, NamesARankThatNeverCame) {
   const auto output = folder.path() / "stderr";
   EXPECT_EQ(waiting_rank(job(), 0, 2, output).result(), kExit7);
   EXPECT_EQ(test::read_file(output),
-            "heed: rank 0, update 7: waited 0.5 s (train.comm_timeout_s) for the sums; missing: rank 1 (not started on "
+            "heed: rank 0, step 7: waited 0.5 s (train.comm_timeout_s) for the sums; missing: rank 1 (not started on "
             "this node)\n");
   Board(job(), 0, 2).unlink();
 }
@@ -67,7 +67,7 @@ TEST(Watchdog, NamesARankThatIsBusyInAnEarlierUpdateAndReportsOnce) {
   EXPECT_EQ(second.result(), kExit7);
   const std::string text = test::read_file(output);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
-  EXPECT_NE(text.find("missing: rank 2 (last seen in update 6, process " + number + " is busy)"), std::string::npos)
+  EXPECT_NE(text.find("missing: rank 2 (last seen in step 6, process " + number + " is busy)"), std::string::npos)
       << text;
   Board(job(), 0, 3).unlink();
 }
@@ -86,11 +86,11 @@ TEST(Watchdog, TellsStoppedFromEnded) {
   EXPECT_EQ(waiting_rank(job(), 0, 3, output).result(), kExit7);
   kill(stopped.process(), SIGCONT);
   const std::string text = test::read_file(output);
-  EXPECT_NE(text.find("rank 1 (last seen before the first update, process " + std::to_string(stopped.process()) +
+  EXPECT_NE(text.find("rank 1 (last seen before the first step, process " + std::to_string(stopped.process()) +
                       " is stopped)"),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("rank 2 (last seen in update 4"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 2 (last seen in step 4"), std::string::npos) << text;
   EXPECT_NE(text.find(" has ended)"), std::string::npos) << text;
   Board(job(), 0, 3).unlink();
 }
@@ -115,7 +115,7 @@ TEST(Watchdog, NamesARankThatIsOneWaitBehind) {
               return std::string("not ended");
             }),
             kExit7);
-  EXPECT_NE(test::read_file(output).find("missing: rank 1 (last seen before the first update"), std::string::npos)
+  EXPECT_NE(test::read_file(output).find("missing: rank 1 (last seen before the first step"), std::string::npos)
       << test::read_file(output);
   Board(name, 0, 2).unlink();
 }
