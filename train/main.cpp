@@ -236,8 +236,7 @@ void add_gradcheck(CLI::App& app, Arguments& arguments, const Runner& run) {
 }
 
 void add_info(CLI::App& app, const Runner& run) {
-  CLI::App* command =
-      app.add_subcommand("info", "Show the features of this build and the devices that are available.");
+  CLI::App* command = app.add_subcommand("info", "Show the features of this build and the devices that are available.");
   run.in_each(command, [] {
     train::run_info();
     return 0;
