@@ -23,12 +23,13 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kPartBytes = int64_t{1} << 20;
 
-// As it was given where it cannot be made absolute: the current folder may be gone.
 // The inner functions say what is wrong, this one with which file.
 template <class Action>
 auto naming_file(std::string_view action, const fs::path& path, Action run) {
   try {
     return run();
+  } catch (const UnreadableError& error) {
+    throw UnreadableError(fmt::format("cannot {} checkpoint {}: {}", action, absolute_name(path), error.what()));
   } catch (const CheckpointError& error) {
     throw CheckpointError(fmt::format("cannot {} checkpoint {}: {}", action, absolute_name(path), error.what()));
   }
@@ -36,7 +37,9 @@ auto naming_file(std::string_view action, const fs::path& path, Action run) {
 
 void require_success(bool success, std::string_view action) {
   const int error = errno;
-  require<CheckpointError>(success, "cannot {} it: {}", action, std::generic_category().message(error));
+  const std::string reason = std::generic_category().message(error);
+  require<CheckpointError>(success || error != ENOENT, "cannot {} it: {}", action, reason);
+  require<UnreadableError>(success, "cannot {} it: {}", action, reason);
 }
 
 // An open file whose first block has been verified.

@@ -17,6 +17,11 @@
 
 namespace heed::train {
 
+// A file that is there, and that the system does not let this process read. It may be whole.
+struct UnreadableError : CheckpointError {
+  using CheckpointError::CheckpointError;
+};
+
 // How messages name a file: its absolute path, or the path as given where the current folder has been removed.
 std::string absolute_name(const std::filesystem::path& path);
 
@@ -32,7 +37,8 @@ void save_checkpoint(const std::filesystem::path& path, const CheckpointContent&
 int64_t checkpoint_file_bytes(const CheckpointContent& content, std::span<const TensorSpec> more = {});
 
 // Size, mark, version and checksums are verified before HDF5 sees a byte, so that damaged, cut off or foreign files
-// give an error at once. Throws CheckpointError naming the file and the reason, MemoryError.
+// give an error at once. Throws CheckpointError naming the file and the reason (UnreadableError where the system
+// refuses to open or read it), MemoryError.
 CheckpointContent load_checkpoint(const std::filesystem::path& path);
 
 // Only verifies, in constant memory: nothing, or why the file would be refused.

@@ -72,12 +72,16 @@ std::optional<double> best_loss_of(const CheckpointContent& content) {
   return found == content.reals.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Nothing, and one more reason, where it cannot be loaded.
+// Nothing, and one more reason, where it is missing or damaged. A file that cannot be read may be whole: it is an
+// error, or the next save would replace it.
 std::optional<CheckpointContent> try_load(const fs::path& path, std::vector<std::string>& reasons) {
   try {
     CheckpointContent content = load_checkpoint(path);
     step_of(content);
     return content;
+  } catch (const UnreadableError& error) {
+    throw UnreadableError(
+        fmt::format("{}; make it readable, or move it out of the folder to go on without it", error.what()));
   } catch (const CheckpointError& error) {
     reasons.emplace_back(error.what());
     return {};
@@ -222,7 +226,7 @@ LoadedCheckpoint CheckpointFolder::with_best_checked(LoadedCheckpoint loaded) {
   given_up_best_step_.reset();
   if (is_file && !loaded.has_its_best) given_up_best_step_ = found ? step_of(*found) : 0;
   if (!loaded.has_its_best && (is_file || known)) {
-    loaded.notices.push_back(reasons.front() + "; the best is looked for anew from here on");
+    loaded.notices.push_back(reasons.front() + "; best_val_loss is reset: the search for the best starts again here");
   }
   return loaded;
 }

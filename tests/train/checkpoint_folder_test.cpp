@@ -64,6 +64,26 @@ TEST_F(CheckpointFolderTest, ADamagedLastFallsBackWithANotice) {
   EXPECT_EQ(loaded.notices[1], "instead, " + (checkpoints_ / "step-000002.h5").string() + " of step 2 is taken");
 }
 
+// It may be whole, and would be replaced by the next save.
+TEST_F(CheckpointFolderTest, AFileThatCannotBeReadIsAnError) {
+  CheckpointFolder folder(run_.path(), 1);
+  folder.prepare();
+  save(folder, {1, 2});
+  folder.save_best(sample_content(1));
+  fs::permissions(run_.path(), fs::perms::all);
+  for (const std::string name : {"last.h5", "best.h5"}) {
+    fs::permissions(checkpoints_ / name, fs::perms::none);
+    const std::string error = in_child([&]() -> std::string {
+      if (::getuid() == 0 && ::setuid(65534) != 0) return "no other user";  // root may read everything
+      return checkpoint_error([&] { CheckpointFolder(run_.path(), 1).load_newest(); });
+    });
+    expect_text(error,
+                "cannot read checkpoint " + (checkpoints_ / name).string() + ": cannot open it: Permission denied");
+    expect_text(error, "; make it readable, or move it out of the folder to go on without it");
+    fs::permissions(checkpoints_ / name, fs::perms::all);
+  }
+}
+
 TEST_F(CheckpointFolderTest, AWholeLastNeedsNoNotice) {
   CheckpointFolder folder(run_.path(), 1);
   folder.prepare();
