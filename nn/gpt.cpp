@@ -34,7 +34,7 @@ Tensor sinusoidal_positions(int64_t seq_len, int64_t width, DType dtype) {
   return from_values({seq_len, width}, dtype, values);
 }
 
-Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multiple)
+Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multiple, InitialWeights weights)
     : config_(config), store_(dtype, device) {
   check(config);
   const Init init{.std = config.init_std};
@@ -51,7 +51,7 @@ Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multi
     last_norm_ = std::make_unique<LayerNorm>(store_, "last_norm", config.d_model, config.bias, config.norm_eps);
   }
   if (!config.tie_embeddings) head_ = store_.declare("head.weight", {config.vocab_size, config.d_model}, init);
-  store_.build(config.seed, span_multiple);
+  store_.build(weights == InitialWeights::drawn ? std::optional(config.seed) : std::nullopt, span_multiple);
 }
 
 Tensor Gpt::embed(const Tensor& tokens, const ForwardContext& context) const {

@@ -12,12 +12,15 @@
 
 namespace heed::nn {
 
+// zero: for weights that are loaded from a checkpoint.
+enum class InitialWeights { drawn, zero };
+
 class Gpt {
  public:
   // Throws ConfigError where the sizes do not fit together.
   // span_multiple: see ParameterStore::build().
   Gpt(const GptConfig& config, DType dtype, Device device = Device::cpu,
-      int64_t span_multiple = ParameterStore::kAlignment);
+      int64_t span_multiple = ParameterStore::kAlignment, InitialWeights weights = InitialWeights::drawn);
 
   Tensor logits(const Tensor& tokens, const ForwardContext& context) const;
   // For generation: tokens i32 (1, T), T >= 1, follow those that the cache holds, which are then T more. Gives the

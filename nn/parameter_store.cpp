@@ -4,6 +4,7 @@
 
 #include "autograd/core/dispatch.hpp"
 #include "autograd/core/philox.hpp"
+#include "autograd/cpu/parallel.hpp"
 #include "autograd/ops/cast.hpp"
 
 namespace heed::nn {
@@ -18,14 +19,21 @@ uint32_t site_of(const std::string& name) {
 // On the host, so that the values are the same on every device.
 template <class T>
 void draw(const ParameterStore::Entry& entry, uint32_t seed) {
+  constexpr int64_t kGrain = 1024;  // pairs: some 20 us
   const bool is_here = entry.values.device() == Device::cpu;
   const Tensor drawn = is_here ? entry.values : empty(entry.shape, entry.values.dtype());
   T* values = drawn.data<T>();
   const RandomStream stream{.seed = seed, .site = site_of(entry.name), .update = 0};
-  for (int64_t i = 0; i < entry.shape.numel(); ++i) {
-    values[i] = static_cast<T>(entry.init.std == 0 ? entry.init.constant
-                                                   : entry.init.std * stream.normal(static_cast<uint64_t>(i)));
-  }
+  const int64_t count = entry.shape.numel();
+  const double deviation = entry.init.std;
+  if (deviation == 0) std::fill_n(values, count, static_cast<T>(entry.init.constant));
+  cpu::parallel_for(deviation == 0 ? 0 : (count + 1) / 2, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t pair = begin; pair < end; ++pair) {
+      const auto [first, second] = stream.normal_pair(static_cast<uint64_t>(pair));
+      values[2 * pair] = static_cast<T>(deviation * first);
+      if (2 * pair + 1 < count) values[2 * pair + 1] = static_cast<T>(deviation * second);
+    }
+  });
   if (!is_here) copy_elements_to(entry.values.ref(), drawn);
 }
 
@@ -46,7 +54,7 @@ Parameter ParameterStore::declare(const std::string& name, const Shape& shape, I
   return {this, entries_.size() - 1};
 }
 
-void ParameterStore::build(uint32_t seed, int64_t span_multiple) {
+void ParameterStore::build(std::optional<uint32_t> seed, int64_t span_multiple) {
   require<GraphError>(groups_.empty(), "build() is called twice");
   groups_.resize(2);
   std::array<int64_t, 2> elements{};
@@ -75,9 +83,9 @@ void ParameterStore::build(uint32_t seed, int64_t span_multiple) {
     entry.tensor = (group.copies ? group.copies : group.weights).slice(entry.offset, entry.shape);
     entry.tensor.set_requires_grad(true);
     entry.tensor.set_grad(group.gradients.slice(entry.offset, entry.shape));
-    visit_compute(compute_dtype(dtype_), [&](auto zero) { draw<decltype(zero)>(entry, seed); });
+    if (seed) visit_compute(compute_dtype(dtype_), [&](auto zero) { draw<decltype(zero)>(entry, *seed); });
   }
-  update_copies();
+  if (seed) update_copies();
 }
 
 void ParameterStore::update_copies() const {

@@ -6,6 +6,7 @@
 // parameter starts at a multiple of 16 elements; the gaps hold zeros. A tied weight is one entry, used twice.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,10 +68,10 @@ class ParameterStore {
 
   // Before build(). Throws GraphError for a name declared twice.
   Parameter declare(const std::string& name, const Shape& shape, Init init);
-  // Allocates and draws all parameters; the values depend on seed and name only, not on the order. Each group's span is
-  // a multiple of span_multiple elements long, so that it can be cut into equal parts; that is a multiple of
-  // kAlignment.
-  void build(uint32_t seed, int64_t span_multiple = kAlignment);
+  // Allocates and draws all parameters; the values depend on seed and name only, not on the order. Without a seed all
+  // are 0: for weights that are loaded from a checkpoint. Each group's span is a multiple of span_multiple elements
+  // long, so that it can be cut into equal parts; that is a multiple of kAlignment.
+  void build(std::optional<uint32_t> seed, int64_t span_multiple = kAlignment);
 
   // Once after weights were changed from outside (by an optimizer, a checkpoint): renews the bf16 copies.
   void update_copies() const;

@@ -251,7 +251,8 @@ LoadedModel load_model(const CheckpointContent& content, const std::vector<std::
   }
   nn::GptConfig model = loaded.config.model;
   if (loaded.tokenizer != nullptr) model.vocab_size = loaded.tokenizer->vocab_size();
-  loaded.model = std::make_unique<nn::Gpt>(model, loaded.config.train.precision, device_here(loaded.config));
+  loaded.model = std::make_unique<nn::Gpt>(model, loaded.config.train.precision, device_here(loaded.config),
+                                           nn::ParameterStore::kAlignment, nn::InitialWeights::zero);
   require_no_foreign_tensors(content, loaded.model->parameters());
   load_parameters(loaded.model->parameters(), content);
   return loaded;

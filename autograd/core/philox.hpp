@@ -69,9 +69,10 @@ struct RandomStream {
     const uint64_t high = w.word[2 * (index % 2)], low = w.word[2 * (index % 2) + 1];
     return (static_cast<double>((high << 20) ^ (low >> 12)) + 0.5) * 0x1p-52;
   }
-  // Standard normal by Box and Muller. Takes the uniforms index and index + 1 (index even), or the two before: do not
-  // draw both kinds from one stream.
-  double normal(uint64_t index) const;
+  // Two independent standard normals (Box and Muller 1958), of the uniforms 2 * pair and 2 * pair + 1: do not draw both
+  // kinds from one stream.
+  std::array<double, 2> normal_pair(uint64_t pair) const;
+  double normal(uint64_t index) const { return normal_pair(index / 2)[index % 2]; }
 };
 
 }  // namespace heed
