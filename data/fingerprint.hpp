@@ -9,8 +9,8 @@
 #include <string>
 
 #include "data/splits.hpp"
+#include "data/text/tokenizer.hpp"
 #include "data/token_checksum.hpp"
-#include "data/tokenizer.hpp"
 
 namespace heed::data {
 

@@ -18,7 +18,7 @@
 #include "data/fingerprint.hpp"
 #include "data/source.hpp"
 #include "data/splits.hpp"
-#include "data/tokenizer.hpp"
+#include "data/text/tokenizer.hpp"
 
 namespace heed::data {
 

@@ -11,8 +11,8 @@
 #include "data/fingerprint.hpp"
 #include "data/source.hpp"
 #include "data/splits.hpp"
+#include "data/text/tokenizer.hpp"
 #include "data/token_sequence.hpp"
-#include "data/tokenizer.hpp"
 
 namespace heed::data {
 

@@ -3,12 +3,12 @@
 #include <filesystem>
 
 #include "autograd/core/check.hpp"
-#include "data/checksum.hpp"
-#include "data/new_file.hpp"
+#include "data/io/checksum.hpp"
+#include "data/io/new_file.hpp"
+#include "data/io/utf8.hpp"
 #include "data/splits.hpp"
-#include "data/text_encoding.hpp"
+#include "data/text/text_encoding.hpp"
 #include "data/token_file.hpp"
-#include "data/utf8.hpp"
 
 namespace heed::data {
 

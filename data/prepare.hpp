@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "data/text_file.hpp"
-#include "data/tokenizer.hpp"
+#include "data/text/text_file.hpp"
+#include "data/text/tokenizer.hpp"
 
 namespace heed::data {
 

@@ -46,7 +46,7 @@ class Source {
   virtual bool matches_fingerprint(const std::string& stored) const { return stored.empty(); }
 
   // How the tokens differ from the bytes of the text file, for the user: "byte order mark removed, 12 CRLF line endings
-  // converted to LF" (data/text_form.hpp); empty: not at all.
+  // converted to LF" (data/text/text_form.hpp); empty: not at all.
   virtual std::string text_changes() const { return {}; }
 
   // Row `row` of the global batch of update `step`. inputs and targets have seq_len >= 1 entries each.

@@ -6,7 +6,7 @@
 #include "autograd/core/host_limits.hpp"
 #include "data/line_source.hpp"
 #include "data/position_source.hpp"
-#include "data/text_encoding.hpp"
+#include "data/text/text_encoding.hpp"
 
 namespace heed::data {
 

@@ -6,8 +6,8 @@
 
 #include "data/source.hpp"
 #include "data/splits.hpp"
-#include "data/text_file.hpp"
-#include "data/tokenizer.hpp"
+#include "data/text/text_file.hpp"
+#include "data/text/tokenizer.hpp"
 
 namespace heed::data {
 

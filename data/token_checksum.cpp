@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "data/checksum.hpp"
+#include "data/io/checksum.hpp"
 
 namespace heed::data {
 

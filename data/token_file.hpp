@@ -1,7 +1,7 @@
-// Token files: a tokenized text on disk, with its tokenizer; HDF5 behind a block of checksums (data/file_seal.hpp).
+// Token files: a tokenized text on disk, with its tokenizer; HDF5 behind a block of checksums (data/io/file_seal.hpp).
 //
 //   dataset tokens (N)           u16, or u32 where the vocabulary has more than 65536 entries; at most 1000 chunks
-//   dataset block_checksum       u64: of each 65536 tokens, as int32 (data/checksum.hpp)
+//   dataset block_checksum       u64: of each 65536 tokens, as int32 (data/io/checksum.hpp)
 //   dataset tokenizer            u8: Tokenizer::serialize()
 //   attributes                   vocab_size tokenizer_kind
 //                                train_tokens validation_tokens test_tokens (they follow each other in this order)
@@ -19,13 +19,13 @@
 #include <memory>
 #include <mutex>
 
-#include "data/file_seal.hpp"
-#include "data/hdf5_file.hpp"
-#include "data/posix_file.hpp"
+#include "data/io/file_seal.hpp"
+#include "data/io/hdf5_file.hpp"
+#include "data/io/posix_file.hpp"
 #include "data/splits.hpp"
-#include "data/text_file.hpp"
+#include "data/text/text_file.hpp"
+#include "data/text/tokenizer.hpp"
 #include "data/token_sequence.hpp"
-#include "data/tokenizer.hpp"
 
 namespace heed::data {
 

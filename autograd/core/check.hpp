@@ -1,7 +1,7 @@
 // Errors, and the check that throws them.
 //
 // An error text is one line: what is wrong, the actual values, what they must be, which key to change.
-// The kinds map to exit codes in train/main.cpp:
+// The kinds map to exit codes in train/commands/main.cpp:
 //   ConfigError 2 · DataError 3 · CheckpointError 4 · DeviceError, MemoryError 5 · DivergedError 6 · CommunicationError
 //   7
 #pragma once

@@ -5,7 +5,7 @@
 namespace heed::cuda {
 namespace {
 
-constexpr const char* kProblem = "this heed is built without CUDA (it needs nvcc: see README)";
+constexpr const char* kProblem = "this heed is built without CUDA; ./heed build --cuda builds it with CUDA, which needs nvcc";
 
 [[noreturn]] void refuse() { throw DeviceError(kProblem); }
 

@@ -4,7 +4,7 @@
 #include <hwy/highway.h>
 
 #include "autograd/cpu/build_info.hpp"
-#include "autograd/cpu/gemm.hpp"
+#include "autograd/cpu/gemm/gemm.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {

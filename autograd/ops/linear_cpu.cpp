@@ -4,7 +4,7 @@
 #include <hwy/foreach_target.h>
 
 #include "autograd/cpu/column_sum.hpp"
-#include "autograd/cpu/gemm.hpp"
+#include "autograd/cpu/gemm/gemm.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/cpu/simd.hpp"
 #include "autograd/ops/linear_product.hpp"

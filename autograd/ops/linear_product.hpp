@@ -1,7 +1,7 @@
 // The matrix product of a linear layer's forward on the CPU.
 #pragma once
 
-#include "autograd/cpu/gemm.hpp"
+#include "autograd/cpu/gemm/gemm.hpp"
 #include "autograd/ops/linear.hpp"
 
 namespace heed::cpu {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/op_case.hpp"
+#include "autograd/check/op_case.hpp"
 #include "autograd/ops/attention/attention.hpp"
 #include "autograd/tape.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "autograd/op_case.hpp"
+#include "autograd/check/op_case.hpp"
 #include "autograd/ops/cross_entropy.hpp"
 #include "autograd/ops/dropout.hpp"
 #include "autograd/ops/elementwise.hpp"

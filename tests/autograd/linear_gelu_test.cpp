@@ -5,8 +5,8 @@
 
 #include <limits>
 
+#include "autograd/check/op_case.hpp"
 #include "autograd/cpu/parallel.hpp"
-#include "autograd/op_case.hpp"
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/linear.hpp"
 #include "autograd/tape.hpp"

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "autograd/scalar_tape.hpp"
+#include "autograd/check/scalar_tape.hpp"
 #include "tests/support/plain_ops.hpp"
 #include "tests/support/tolerance.hpp"
 

@@ -1,14 +1,14 @@
 // What `heed bench` does on CUDA. How long something takes is not tested, but that it is timed and counted.
-#include "train/bench.hpp"
+#include "train/bench/bench.hpp"
 
 #include <gtest/gtest.h>
 
 #include "autograd/ops/layer_norm.hpp"
 #include "tests/cuda/cuda_test.hpp"
 #include "tests/train/tiny.hpp"
-#include "train/bench_timing.hpp"
-#include "train/trainer.hpp"
-#include "train/update_profile.hpp"
+#include "train/bench/bench_timing.hpp"
+#include "train/bench/update_profile.hpp"
+#include "train/trainer/trainer.hpp"
 
 namespace heed::train {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
+#include "autograd/check/op_case.hpp"
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/cuda/gemm.hpp"
-#include "autograd/op_case.hpp"
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/linear.hpp"
 #include "autograd/tape.hpp"

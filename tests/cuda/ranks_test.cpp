@@ -12,7 +12,7 @@
 #include "tests/train/comm/ranks_fixture.hpp"
 #include "train/comm/agreement.hpp"
 #include "train/comm/nccl_communicator.hpp"
-#include "train/snapshot.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace heed::test {
 namespace {

@@ -1,5 +1,5 @@
 // Training on CUDA beside training on the CPU: the same config, the same batches, the same masks.
-#include "train/trainer.hpp"
+#include "train/trainer/trainer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "tests/cuda/cuda_test.hpp"
 #include "tests/support/tolerance.hpp"
 #include "tests/train/tiny.hpp"
-#include "train/snapshot.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace heed::train {
 namespace {

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <hostcuda.h>
 
+#include "autograd/check/op_case.hpp"
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/cuda/gemm.hpp"
-#include "autograd/op_case.hpp"
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/linear.hpp"
 #include "autograd/ops/linear_gelu.hpp"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "data/char_tokenizer.hpp"
 #include "data/line_source.hpp"
+#include "data/text/char_tokenizer.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace heed::data {

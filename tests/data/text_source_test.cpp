@@ -9,8 +9,8 @@
 
 #include "autograd/core/check.hpp"
 #include "data/batch_loader.hpp"
-#include "data/char_tokenizer.hpp"
 #include "data/position_source.hpp"
+#include "data/text/char_tokenizer.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace heed::data {

@@ -8,13 +8,13 @@
 #include <cstring>
 
 #include "autograd/core/check.hpp"
-#include "data/byte_tokenizer.hpp"
-#include "data/checksum.hpp"
-#include "data/hdf5_call.hpp"
+#include "data/io/checksum.hpp"
+#include "data/io/hdf5_call.hpp"
+#include "data/text/byte_tokenizer.hpp"
 #include "data/token_file.hpp"
 #include "data/token_source.hpp"
 #include "tests/data/scratch.hpp"
-#include "train/hdf5_handle.hpp"
+#include "train/checkpoint/hdf5_handle.hpp"
 
 namespace heed::data {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "autograd/core/check.hpp"
 #include "data/batch_loader.hpp"
-#include "data/byte_tokenizer.hpp"
-#include "data/char_tokenizer.hpp"
+#include "data/text/byte_tokenizer.hpp"
+#include "data/text/char_tokenizer.hpp"
 #include "data/token_source.hpp"
 #include "tests/data/scratch.hpp"
 

@@ -20,7 +20,7 @@ import time
 
 import heed_runs as runs
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train" / "commands"))
 from checkpoint_values import checkpoint_values  # noqa: E402
 
 ERRORS = ("ENOSPC", "EIO", "EROFS", "EACCES")

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <string>
 
-#include "data/checksum.hpp"
+#include "data/io/checksum.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
-#include "train/checkpoint_block.hpp"
-#include "train/hdf5_image.hpp"
+#include "train/checkpoint/checkpoint_block.hpp"
+#include "train/checkpoint/hdf5_image.hpp"
 
 namespace {
 

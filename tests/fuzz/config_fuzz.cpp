@@ -11,9 +11,9 @@
 
 #include "autograd/core/check.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
-#include "tests/train/config_values.hpp"
-#include "train/config.hpp"
-#include "train/config_schema.hpp"
+#include "tests/train/config/config_values.hpp"
+#include "train/config/config.hpp"
+#include "train/config/config_schema.hpp"
 
 namespace {
 

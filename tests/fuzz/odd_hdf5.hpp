@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "data/hdf5_call.hpp"
+#include "data/io/hdf5_call.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
-#include "train/hdf5_handle.hpp"
+#include "train/checkpoint/hdf5_handle.hpp"
 
 namespace heed::test {
 

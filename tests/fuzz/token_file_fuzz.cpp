@@ -16,11 +16,11 @@
 #include <memory>
 #include <vector>
 
-#include "data/bpe_tokenizer.hpp"
-#include "data/byte_tokenizer.hpp"
-#include "data/char_tokenizer.hpp"
-#include "data/checksum.hpp"
-#include "data/posix_file.hpp"
+#include "data/io/checksum.hpp"
+#include "data/io/posix_file.hpp"
+#include "data/text/bpe_tokenizer.hpp"
+#include "data/text/byte_tokenizer.hpp"
+#include "data/text/char_tokenizer.hpp"
 #include "data/token_file.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 #include "tests/fuzz/odd_hdf5.hpp"

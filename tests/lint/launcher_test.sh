@@ -24,7 +24,13 @@ for tool in c++ ninja pkg-config mpicc mpirun python3 clang-format clang++; do f
 fake cmake <<'SCRIPT'
 echo "cmake $*" >>"$FAKES/calls"
 if [[ $1 == -S ]]; then
-  printf '%s\n' "CMAKE_HOME_DIRECTORY:INTERNAL=$2" "${*: -1}" | sed 's/-DHEED_TESTS=/HEED_TESTS:BOOL=/' >"$4/CMakeCache.txt"
+  touch "$4/CMakeCache.txt"
+  for word in "-DCMAKE_HOME_DIRECTORY=$2" "${@:7}"; do  # the last value of a name counts, as in the real cache
+    name=${word#-D} name=${name%%=*}
+    sed -i "/^$name:/d" "$4/CMakeCache.txt"
+    echo "$name:STRING=${word#*=}" | sed 's/DIRECTORY:STRING/DIRECTORY:INTERNAL/' >>"$4/CMakeCache.txt"
+  done
+  [[ -z ${FAKE_STATUS:-} ]] || echo "-- $FAKE_STATUS"
   >"$4/build.ninja"
   exit
 fi
@@ -96,6 +102,31 @@ run 0 "$root/heed" test -R 'layer norm'
 called '-DHEED_TESTS=ON$' || fail 'no tests'
 called '--target all$' || fail 'wrong target'
 called "^ctest --test-dir $root/build .*-R layer norm$" || fail 'ctest'
+
+case_name='the full tests are added once, with the CUDA code where there is nvcc'
+fake nvcc </dev/null
+run 0 "$root/heed" test --full -L lint
+called "^cmake -S $root .*-DHEED_TESTS=FULL -DHEED_CUDA=ON$" || fail 'not configured'
+called "^ctest --test-dir $root/build .*-L lint$" || fail 'ctest'
+rm "$calls" "$bin/nvcc"
+run 0 "$root/heed" test
+run 0 "$root/heed" test --full
+run 0 "$root/heed" info
+! called 'cmake -S' || fail 'configured again'
+
+start 'build says what it built, and why without CUDA'
+run 0 FAKE_STATUS='CUDA: off, because of the moon' "$root/heed" build
+called '^cmake -S .*-DHEED_TESTS=OFF$' || fail 'not configured'
+expect '*heed: CUDA: off, because of the moon*/bin/heed is built: *' "$err"
+expect '' "$out"
+rm "$calls"
+run 0 "$root/heed" build --cuda
+called "^cmake -S $root .*-G Ninja -DHEED_CUDA=ON$" || fail 'not configured'
+run 0 "$root/heed" build --cpu
+called "^cmake -S $root .*-G Ninja -DHEED_CUDA=OFF$" || fail 'not configured'
+run 2 "$root/heed" build --fast
+expect 'heed: build --fast: it takes --cuda, --cpu or nothing' "$err"
+run 2 HEED_NO_BUILD=1 "$root/heed" build
 
 for rank in OMPI_COMM_WORLD_SIZE=1 PMI_RANK=0 PMIX_RANK=1 'SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2' 'RANK=0 WORLD_SIZE=2'; do
   read -ra variables <<<"$rank"
@@ -281,6 +312,22 @@ if ((EUID == 0)); then
   run 0 FAKE_MISSING=libhwy-dev "$root/heed" info
   called '^apt-get install .* libhwy-dev' || fail 'not installed'
   ! called 'libfmt-dev' || fail 'installed what is there'
+
+  at_terminal() {  # at_terminal ANSWER: starts heed at a terminal where libhwy-dev is missing, and types the answer
+    code=0
+    shown=$(script -qec "env -i PATH='$bin' FAKES='$work' FAKE_MISSING=libhwy-dev '$root/heed' info" /dev/null <<<"$1") ||
+      code=$?
+  }
+  if command -v script >/dev/null; then
+    start 'at a terminal it asks first'
+    at_terminal n
+    [[ $code == 2 ]] || fail "exit code $code: $shown"
+    expect "*install the missing packages by *apt-get install *libhwy-dev*[Y/n]*missing packages*" "$shown"
+    [[ ! -e $calls ]] || fail "called $(<"$calls")"
+    at_terminal y
+    [[ $code == 0 ]] || fail "exit code $code: $shown"
+    called '^apt-get install .* libhwy-dev' || fail 'not installed'
+  fi
 
   start 'a user without sudo is told the exact line'
   chmod 777 "$work" "$root"

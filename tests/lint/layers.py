@@ -14,6 +14,21 @@ MAY_INCLUDE = {
     "tests": [""],
 }
 
+# The rooms of data and train, and which other rooms of theirs each may include. A room below knows none above.
+ROOMS = {
+    "data/io": [],
+    "data/text": ["data/io"],
+    "data": ["data/io", "data/text"],
+    "train/output": [],
+    "train/config": ["train/output"],
+    "train/checkpoint": ["train/output"],
+    "train/comm": ["train/output"],
+    "train/trainer": ["train/output", "train/config", "train/comm"],
+    "train/run": ["train/output", "train/config", "train/comm", "train/checkpoint", "train/trainer"],
+    "train/bench": ["train/output", "train/config", "train/comm", "train/trainer"],
+    "train/commands": [""],
+}
+
 # Inside autograd a file may include its own level and those below. The longest prefix counts.
 AUTOGRAD_LEVELS = {
     "autograd/core/": 0,
@@ -24,9 +39,7 @@ AUTOGRAD_LEVELS = {
     "autograd/node": 2,
     "autograd/anomaly": 2,
     "autograd/ops/": 3,
-    "autograd/gradcheck": 4,
-    "autograd/op_case": 4,
-    "autograd/scalar_tape": 4,
+    "autograd/check/": 4,
 }
 
 # Headers of a library and the only files that may include them.
@@ -37,13 +50,13 @@ LIBRARY_PLACES = [
     ),
     (r"nccl\.h", r"train/comm/nccl_communicator\.cpp"),
     (r"mpi\.h", r"train/comm/mpi_communicator\.cpp|tests/support/mpi_main\.cpp"),
-    (r"hdf5.*|H5.*", r"data/hdf5_(call|file)\.cpp|train/hdf5_handle\.hpp"),
-    (r"dnnl.*|oneapi/dnnl.*", r"autograd/cpu/(onednn_gemm|build_info)\.cpp"),
+    (r"hdf5.*|H5.*", r"data/io/hdf5_(call|file)\.cpp|train/checkpoint/hdf5_handle\.hpp"),
+    (r"dnnl.*|oneapi/dnnl.*", r"autograd/cpu/(gemm/onednn_gemm|build_info)\.cpp"),
     (r"omp\.h", r"autograd/cpu/parallel\.cpp"),
     (r"hwy/contrib/math/.*", r"autograd/cpu/simd\.hpp"),
     (r"hwy/.*", r"autograd/cpu/.*|.*_cpu\.cpp|tests/support/instruction_set\.cpp"),
-    (r"toml\+\+/.*", r"train/[^/]*\.cpp"),
-    (r"CLI/.*", r"train/[^/]*\.cpp"),
+    (r"toml\+\+/.*", r"train/config/[^/]*\.cpp"),
+    (r"CLI/.*", r"train/commands/[^/]*\.cpp"),
     (r"gtest/.*|gmock/.*", r"tests/.*"),
 ]
 # The stand-ins for the CUDA world are themselves that world.
@@ -85,6 +98,24 @@ def folders(tree):
             if not any(include.name.startswith(prefix) for prefix in allowed):
                 text = f"{path.split('/')[0]} may not include {include.name}, only {' '.join(allowed)}"
                 found.append(Violation(path, include.line, "layers", text))
+    return found
+
+
+def rooms(tree):
+    found = []
+    for path in tree.cpp():
+        here = path.rsplit("/", 1)[0]
+        top = here.split("/")[0]
+        if top not in ("data", "train"):
+            continue
+        if here not in ROOMS:
+            found.append(Violation(path, 1, "rooms", f"{here} is no room yet: give it a line in tests/lint/layers.py"))
+            continue
+        for include in own_includes(tree, path):
+            there = include.name.rsplit("/", 1)[0]
+            if not there.startswith(top) or there == here or "" in ROOMS[here] or there in ROOMS[here]:
+                continue
+            found.append(Violation(path, include.line, "rooms", f"{here} may not include {include.name}"))
     return found
 
 
@@ -175,6 +206,7 @@ def nan_safe_simd(tree):
 RULES = [
     included_files_exist,
     folders,
+    rooms,
     inside_autograd,
     kernels_know_no_tape,
     op_cases_know_no_tests,

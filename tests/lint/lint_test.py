@@ -35,6 +35,11 @@ CASES = {
         "optim/a.cpp:1: layers",
         {"train/a.cpp": '#include "nn/b.hpp"\n', "nn/b.hpp": ONCE},
     ),
+    "rooms": (
+        {"train/run/a.cpp": '#include "train/bench/b.hpp"\n', "train/bench/b.hpp": ONCE},
+        "train/run/a.cpp:1: rooms",
+        {"train/run/a.cpp": '#include "train/config/b.hpp"\n', "train/config/b.hpp": ONCE, "train/bench/c.hpp": ONCE},
+    ),
     "inside_autograd": (
         {"autograd/core/a.hpp": ONCE + '#include "autograd/tensor.hpp"\n', **TAPE},
         "autograd/core/a.hpp:2: autograd-levels",
@@ -57,7 +62,7 @@ CASES = {
     "libraries": (
         {"data/batch.cpp": "#include <hdf5.h>\n"},
         "data/batch.cpp:1: library-place",
-        {"data/hdf5_file.cpp": "#include <hdf5.h>\n", "autograd/ops/a.cu": "#include <cuda_runtime.h>\n"},
+        {"data/io/hdf5_file.cpp": "#include <hdf5.h>\n", "autograd/ops/a.cu": "#include <cuda_runtime.h>\n"},
     ),
     "openmp": (
         {"autograd/ops/a_cpu.cpp": "void f() {\n#pragma omp parallel for\n}\n"},
@@ -97,12 +102,12 @@ CASES = {
     "exits": (
         {"nn/a.cpp": "void f() {\n  std::abort();\n}\n"},
         "nn/a.cpp:2: exit",
-        {"train/main.cpp": "exit(2);\n", "nn/a.cpp": "run.abort(); on_exit(f);  // exit(1)\n"},
+        {"train/commands/main.cpp": "exit(2);\n", "nn/a.cpp": "run.abort(); on_exit(f);  // exit(1)\n"},
     ),
     "output": (
         {"train/a.cpp": "std::fflush(stdout);\nfmt::print(text);\nstd::cout << 1;\n"},
         [f"train/a.cpp:{line}: output" for line in (1, 2, 3)],
-        {"train/output.cpp": "fflush(stdout);\n", "nn/a.cpp": "print(1); isatty(STDOUT_FILENO);  // to stdout\n"},
+        {"train/output/output.cpp": "fflush(stdout);\n", "nn/a.cpp": "print(1); isatty(STDOUT_FILENO);  // to stdout\n"},
     ),
     "machine_paths": (
         {"configs/a.toml": f'path = "{HOME}"\n'},

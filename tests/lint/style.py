@@ -7,8 +7,8 @@ from tree import Violation, search
 MAX_LINES = 500
 MAX_MACROS = 4  # function-like, in the code; the tests may have as many of their own
 LAUNCH_FILE = "autograd/cuda/launch.cuh"
-OUTPUT_FILE = "train/output.cpp"
-MAY_EXIT = re.compile(r"train/main\.cpp|train/comm/.*|tests/cuda_host/.*")
+OUTPUT_FILE = "train/output/output.cpp"
+MAY_EXIT = re.compile(r"train/commands/main\.cpp|train/comm/.*|tests/cuda_host/.*")
 TOP_LEVEL = set(
     "autograd nn optim data train configs tests heed CMakeLists.txt CMakePresets.json"
     " README.md CONTRIBUTING.md LICENSE".split()
@@ -63,7 +63,7 @@ def exits(tree):
     paths = [path for path in tree.cpp() if not MAY_EXIT.fullmatch(path)]
     pattern = r"(?<![\w.>])(?:std::|::)?(?:exit|_exit|_Exit|quick_exit|abort|terminate)\s*\("
     return search(
-        tree, paths, pattern, "exit", "{0}) is for train/main.cpp and train/comm: throw an error of check.hpp"
+        tree, paths, pattern, "exit", "{0}) is for train/commands/main.cpp and train/comm: throw an error of check.hpp"
     )
 
 

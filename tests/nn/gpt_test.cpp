@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/gradcheck.hpp"
+#include "autograd/check/gradcheck.hpp"
 #include "autograd/ops/cross_entropy.hpp"
 #include "autograd/tape.hpp"
 #include "tests/support/tolerance.hpp"

@@ -1,9 +1,9 @@
-"""The fixtures that tests/train/reference_test.cpp compares heed with.
+"""The fixtures that tests/train/trainer/reference_test.cpp compares heed with.
 
     make_fixtures.py HEED             makes fixtures/*.h5 from models that the program HEED has made
     make_fixtures.py --check FIXTURE  its updates once more: the loss of each beside what is stored
 
-A fixture has the layout of a heed checkpoint (train/hdf5_image.hpp):
+A fixture has the layout of a heed checkpoint (train/checkpoint/hdf5_image.hpp):
     tensors/weights/NAME      f32; both precisions begin with them
     tensors/inputs, targets   i32 (update, row, position); a target of -1 does not count
     tensors/PRECISION/…       what PyTorch computes in f32 and in f64: logits and gradients/NAME of the first update,

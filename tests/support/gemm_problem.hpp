@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "autograd/core/philox.hpp"
-#include "autograd/cpu/gemm.hpp"
+#include "autograd/cpu/gemm/gemm.hpp"
 
 namespace heed::test {
 

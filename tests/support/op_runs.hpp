@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/op_case.hpp"
+#include "autograd/check/op_case.hpp"
 
 namespace heed::test {
 

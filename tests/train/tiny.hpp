@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "train/config.hpp"
+#include "train/config/config.hpp"
 
 namespace heed::test {
 

@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "autograd/core/check.hpp"
-#include "data/checksum.hpp"
+#include "data/io/checksum.hpp"
 
 namespace heed::comm {
 namespace {

@@ -8,10 +8,10 @@
 #include <limits>
 
 #include "autograd/core/check.hpp"
-#include "data/checksum.hpp"
+#include "data/io/checksum.hpp"
 #include "train/comm/running_clock.hpp"
 #include "train/comm/tcp_socket.hpp"
-#include "train/output.hpp"
+#include "train/output/output.hpp"
 
 namespace heed::comm {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "data/io/descriptor.hpp"
 #include "train/comm/launch.hpp"
-#include "train/descriptor.hpp"
 
 namespace heed::comm {
 

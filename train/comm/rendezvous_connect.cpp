@@ -10,7 +10,7 @@
 #include "train/comm/rendezvous.hpp"
 #include "train/comm/running_clock.hpp"
 #include "train/comm/tcp_socket.hpp"
-#include "train/output.hpp"
+#include "train/output/output.hpp"
 
 namespace heed::comm {
 namespace {

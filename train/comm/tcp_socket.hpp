@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "train/descriptor.hpp"
+#include "data/io/descriptor.hpp"
 
 namespace heed::comm {
 

@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "train/output.hpp"
+#include "train/output/output.hpp"
 
 namespace heed::comm {
 

@@ -9,7 +9,7 @@
 #define HWY_TARGET_INCLUDE "autograd/ops/attention/attention_backward_cpu.cpp"
 #include <hwy/foreach_target.h>
 
-#include "autograd/cpu/block.hpp"
+#include "autograd/cpu/gemm/block.hpp"
 #include "autograd/ops/attention/attention_dropout.hpp"
 #include "autograd/ops/attention/attention_plan.hpp"
 #include "autograd/ops/attention/attention_softmax.hpp"

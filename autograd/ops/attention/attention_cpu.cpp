@@ -10,7 +10,7 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/cpu/block.hpp"
+#include "autograd/cpu/gemm/block.hpp"
 #include "autograd/ops/attention/attention_dropout.hpp"
 #include "autograd/ops/attention/attention_plan.hpp"
 #include "autograd/ops/attention/attention_softmax.hpp"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/op_case.hpp"
+#include "autograd/check/op_case.hpp"
 
 using namespace heed;
 

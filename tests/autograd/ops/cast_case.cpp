@@ -1,6 +1,6 @@
 #include "autograd/ops/cast.hpp"
 
-#include "autograd/op_case.hpp"
+#include "autograd/check/op_case.hpp"
 
 using namespace heed;
 

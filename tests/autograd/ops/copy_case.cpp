@@ -1,6 +1,6 @@
 #include "autograd/ops/copy.hpp"
 
-#include "autograd/op_case.hpp"
+#include "autograd/check/op_case.hpp"
 
 using namespace heed;
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "autograd/op_case.hpp"
+#include "autograd/check/op_case.hpp"
 
 using namespace heed;
 

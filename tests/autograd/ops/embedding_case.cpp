@@ -1,6 +1,6 @@
 #include "autograd/ops/embedding.hpp"
 
-#include "autograd/op_case.hpp"
+#include "autograd/check/op_case.hpp"
 
 using namespace heed;
 

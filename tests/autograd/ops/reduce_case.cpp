@@ -1,6 +1,6 @@
 #include "autograd/ops/reduce.hpp"
 
-#include "autograd/op_case.hpp"
+#include "autograd/check/op_case.hpp"
 
 using namespace heed;
 

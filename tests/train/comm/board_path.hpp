@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "data/checksum.hpp"
+#include "data/io/checksum.hpp"
 
 namespace heed::test {
 

@@ -6,9 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "data/io/descriptor.hpp"
 #include "tests/support/child_process.hpp"
 #include "train/comm/launch.hpp"
-#include "train/descriptor.hpp"
 
 namespace heed::test {
 

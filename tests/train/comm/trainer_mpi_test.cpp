@@ -6,7 +6,7 @@
 #include "tests/support/tolerance.hpp"
 #include "tests/train/comm/ranks_fixture.hpp"
 #include "train/comm/agreement.hpp"
-#include "train/snapshot.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace heed::test {
 namespace {

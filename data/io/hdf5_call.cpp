@@ -1,0 +1,24 @@
+#include "data/io/hdf5_call.hpp"
+
+#include <hdf5.h>
+
+namespace heed::data {
+
+namespace {
+
+std::recursive_mutex& mutex() {
+  static std::recursive_mutex instance;
+  return instance;
+}
+
+}  // namespace
+
+// The error output is a setting of the thread.
+Hdf5Call::Hdf5Call() : lock_(mutex()) {
+  // Every object is closed by its owner. HDF5's own cleanup at exit crashes (1.10) where closing a file has failed.
+  static const herr_t without_cleanup = H5dont_atexit();
+  static_cast<void>(without_cleanup);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+}  // namespace heed::data

@@ -1,0 +1,109 @@
+// Generation with its cache against the plain definition: at each token the whole window through the model.
+#include "train/commands/generate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "autograd/tape.hpp"
+#include "data/text/char_tokenizer.hpp"
+#include "tests/train/tiny.hpp"
+#include "train/trainer/trainer.hpp"
+
+namespace heed::train {
+namespace {
+
+// A tiny model with weights so large that its choices depend on what it sees; with a tied head it would repeat a token.
+LoadedModel tiny_model(std::vector<std::string> overrides) {
+  overrides.insert(overrides.end(), {"init_std=0.5", "tie_embeddings=false"});
+  LoadedModel loaded;
+  loaded.config = test::tiny_config(overrides);
+  loaded.model = std::make_unique<nn::Gpt>(loaded.config.model, loaded.config.train.precision);
+  return loaded;
+}
+
+std::vector<int32_t> plainly(const LoadedModel& loaded, std::vector<int32_t> tokens, const GenerateOptions& options,
+                             uint64_t sample_number) {
+  const NoGradGuard no_grad;
+  const nn::GptConfig& model = loaded.model->config();
+  const RandomStream random{.seed = options.seed, .site = random_site(RandomDomain::sampling), .update = sample_number};
+  const size_t prompt = tokens.size();
+  for (int64_t i = 0; i < options.num_tokens; ++i) {
+    const auto length = std::min<int64_t>(static_cast<int64_t>(tokens.size()), model.seq_len);
+    const Tensor window = from_tokens({1, length}, {tokens.end() - length, tokens.end()});
+    const std::vector<double> logits = loaded.model->logits(window, {}).values();
+    tokens.push_back(
+        sample({logits.end() - model.vocab_size, logits.end()}, options.sampler, random, static_cast<uint64_t>(i)));
+  }
+  return {tokens.begin() + static_cast<int64_t>(prompt), tokens.end()};
+}
+
+std::vector<int32_t> with_cache(const LoadedModel& loaded, const std::vector<int32_t>& prompt,
+                                const GenerateOptions& options, int64_t sample_number) {
+  std::vector<int32_t> tokens;
+  generate(loaded, prompt, options, sample_number, [&](int32_t id) { tokens.push_back(id); });
+  return tokens;
+}
+
+// Prompts of one token, up to the window of 8, of the window, and longer.
+TEST(Generate, GivesTheTokensOfThePlainDefinition) {
+  for (const char* position : {"learned", "sinusoidal", "none"}) {
+    for (const char* norm : {"pre", "post"}) {
+      const LoadedModel loaded =
+          tiny_model({"num_kv_heads=1", std::string("position=") + position, std::string("norm_position=") + norm});
+      for (const int64_t length : {1, 5, 7, 8, 9, 20}) {
+        std::vector<int32_t> prompt;
+        for (int64_t i = 0; i < length; ++i) prompt.push_back(static_cast<int32_t>((5 * i * i + i + 2) % 6));
+        for (const uint32_t seed : {1u, 2u}) {
+          const GenerateOptions options{.num_tokens = 20, .seed = seed};
+          EXPECT_EQ(with_cache(loaded, prompt, options, seed), plainly(loaded, prompt, options, seed))
+              << position << ' ' << norm << ", a prompt of " << length;
+        }
+      }
+    }
+  }
+}
+
+// Else the test above would compare nothing.
+TEST(Generate, DependsOnWhatIsInTheWindowOnly) {
+  const LoadedModel loaded = tiny_model({});
+  const GenerateOptions options{.num_tokens = 12, .sampler = {.temperature = 0}};
+  const std::vector<int32_t> window{1, 2, 3, 4, 5, 0, 1, 3};
+  std::vector<int32_t> longer{4, 4};
+  longer.insert(longer.end(), window.begin(), window.end());
+  const std::vector<int32_t> expected = with_cache(loaded, window, options, 0);
+  EXPECT_EQ(with_cache(loaded, longer, options, 0), expected);
+  std::vector<std::vector<int32_t>> others;
+  for (size_t i = 0; i < window.size(); ++i) {
+    std::vector<int32_t> other = window;
+    other[i] = (other[i] + 1) % 6;
+    others.push_back(with_cache(loaded, other, options, 0));
+  }
+  EXPECT_TRUE(std::any_of(others.begin(), others.end(), [&](const auto& one) { return one != expected; }));
+}
+
+// What stands before the prompt is seen and not printed; what is left out is neither.
+TEST(Prompt, CountsTheTokensThatStandForTheText) {
+  LoadedModel loaded = tiny_model({});
+  const auto expect = [&](const std::string& text, const std::vector<int32_t>& tokens, int64_t num_given) {
+    const Prompt prompt = make_prompt(loaded, text, true);
+    EXPECT_EQ(prompt.tokens, tokens) << text;
+    EXPECT_EQ(prompt.num_given, num_given) << text;
+  };
+  expect("", {0}, 0);
+  expect("3 \n\t02 5", {3, 2, 5}, 3);
+  for (const char* text : {"6", "-1", "1,2", "0x1", "99999999999"}) {
+    EXPECT_THROW(make_prompt(loaded, text, true), DataError) << text;
+  }
+  loaded.tokenizer = std::make_unique<data::CharTokenizer>(std::vector<char32_t>{U'\n', U'a', U'b'}, false);
+  expect("", {0}, 0);
+  expect("a?b", {1, 2}, 2);
+  expect("??", {0}, 0);
+  EXPECT_THROW(make_prompt(loaded, "a?b", false), DataError);
+  loaded.tokenizer = std::make_unique<data::CharTokenizer>(std::vector<char32_t>{U'a', U'b'}, true);
+  expect("", {2}, 0);
+  expect("ab", {2, 0, 1}, 2);
+}
+
+}  // namespace
+}  // namespace heed::train

@@ -1,0 +1,180 @@
+// Rules between keys: what does not fit together, and what would have no effect, is refused before anything is made.
+#include <gtest/gtest.h>
+
+#include "tests/train/config/config_samples.hpp"
+#include "train/config/config_schema.hpp"
+
+namespace heed::train {
+namespace {
+
+TEST(ConfigRulesTest, HeadsMustDivide) {
+  expect_contains(config_error(file_with("model", "d_model = 10\nnum_heads = 3")),
+                  {"tiny.toml:5:1: ", "d_model = 10", "num_heads = 3"});
+  expect_contains(config_error(file_with("model", "d_model = 28\nnum_heads = 7\nnum_kv_heads = 4")),
+                  {"tiny.toml:6:1: ", "num_heads = 7", "num_kv_heads = 4"});
+  expect_contains(config_error(kNgram, {"d_model=28", "num_heads=7", "num_kv_heads=8"}),
+                  {"num_heads = 7", "num_kv_heads = 8"});
+  expect_contains(config_error(kNgram, {"num_kv_heads=0"}), {"key model.num_kv_heads is the integer 0"});
+  expect_contains(config_error(kNgram, {"num_kv_heads=-1"}), {"key model.num_kv_heads is the integer -1"});
+  expect_contains(config_error(kNgram, {"num_heads=256", "d_model=128"}), {"d_model = 128", "num_heads = 256"});
+}
+
+TEST(ConfigRulesTest, GroupedHeadsThatDivideAreFine) {
+  const nn::GptConfig model = parse_config(kNgram, "a.toml", {"d_model=24", "num_heads=6", "num_kv_heads=2"}).model;
+  EXPECT_EQ(model.head_size(), 4);
+  EXPECT_EQ(model.d_model * model.d_model + 2 * model.d_model * model.kv_heads() * model.head_size(), 960);
+}
+
+TEST(ConfigRulesTest, EveryPairOfHeadCountsIsJudgedByDivision) {
+  for (int64_t heads = 1; heads <= 13; ++heads) {
+    for (int64_t kv_heads = 1; kv_heads <= 13; ++kv_heads) {
+      const std::vector<std::string> arguments = {"d_model=24", "num_heads=" + std::to_string(heads),
+                                                  "num_kv_heads=" + std::to_string(kv_heads)};
+      if (24 % heads == 0 && heads % kv_heads == 0) {
+        EXPECT_EQ(parse_config(kNgram, "a.toml", arguments).model.num_kv_heads, kv_heads);
+      } else {
+        expect_contains(config_error(kNgram, arguments), {"not a multiple"});
+      }
+    }
+  }
+}
+
+TEST(ConfigRulesTest, TheBatchIsSplitWithoutRest) {
+  for (int64_t micro = 0; micro <= 13; ++micro) {
+    const std::vector<std::string> arguments = {"batch_size=12", "micro_batch_size=" + std::to_string(micro)};
+    if (micro == 0 || 12 % micro == 0) {
+      EXPECT_EQ(parse_config(kNgram, "a.toml", arguments).train.rows_per_micro_batch(), micro == 0 ? 12 : micro);
+    } else {
+      expect_contains(config_error(kNgram, arguments),
+                      {"batch_size = 12", "ranks (1)", "micro_batch_size = " + std::to_string(micro)});
+    }
+  }
+}
+
+TEST(ConfigRulesTest, TF32IsForProductsOfF32OnCuda) {
+  EXPECT_TRUE(parse_config(kNgram, "a.toml", {"tf32=true", "device=cuda"}).train.tf32);
+  expect_contains(config_error(kNgram, {"tf32=true", "precision=bf16"}), {"tf32 = true", "precision = \"bf16\""});
+  expect_contains(config_error(kNgram, {"tf32=true", "device=cpu"}), {"key train.tf32 has no effect", "train.device"});
+  expect_contains(config_error(kNgram, {"cuda_graph=false", "device=cpu"}), {"key train.cuda_graph has no effect"});
+}
+
+TEST(ConfigRulesTest, TheSourceIsRequired) {
+  expect_contains(config_error(""),
+                  {"tiny.toml: ", "key data.source is missing", "\"ngram\", \"skip\", \"text\" or \"tokens\""});
+  expect_contains(config_error("[data]\nsource = \"skip\""), {"tiny.toml:2:1: ", "key data.offsets is missing"});
+  EXPECT_NO_THROW(parse_config("", "a.toml", {"source=ngram"}));
+}
+
+TEST(ConfigRulesTest, WhatHasNoEffectIsRefused) {
+  const auto refused = [](const std::vector<std::string>& arguments, const std::string& key,
+                          const std::string& condition) {
+    expect_contains(config_error(kNgram, arguments), {"key " + key + " has no effect", condition});
+  };
+  refused({"offsets=[1]"}, "data.offsets", "data.source = \"skip\"");
+  refused({"source=skip", "offsets=[1]", "order=3"}, "data.order", "data.source = \"ngram\"");
+  for (const char* key : {"beta1=0.9", "beta2=0.95", "eps=1e-8"}) {
+    const std::string name(key, std::string(key).find('='));
+    refused({"optimizer=sgd", key}, "optim." + name, "optim.optimizer = \"adamw\"");
+  }
+  refused({"schedule=constant", "min_learning_rate=0"}, "optim.min_learning_rate",
+          "optim.schedule = \"cosine\" or \"linear\"");
+  expect_contains(config_error(file_with("optim", "optimizer = \"sgd\"\nbeta1 = 0.9")), {"tiny.toml:5:1: "});
+}
+
+TEST(ConfigRulesTest, PartnersExist) {
+  for (const KeySpec& key : schema()) {
+    for (const KeySpec::Condition& condition : key.conditions) {
+      const std::size_t dot = condition.key.find('.');
+      const KeySpec* partner = find_key(condition.key.substr(0, dot), condition.key.substr(dot + 1));
+      ASSERT_NE(partner, nullptr) << key.path();
+      for (const std::string& value : condition.values) {
+        EXPECT_NE(partner->allowed.find(value), std::string::npos) << key.path() << " " << value;
+      }
+    }
+  }
+}
+
+TEST(ConfigRulesTest, AChoiceOnTheCommandLineOverridesWhatTheFileSaysBesideIt) {
+  const std::string file = file_with("optim", "min_learning_rate = 1e-5\nbeta1 = 0.8");
+  EXPECT_NO_THROW(parse_config(file, "a.toml", {"schedule=constant", "optimizer=sgd"}));
+  const Config config = parse_config(file, "a.toml", {"schedule=constant"});
+  EXPECT_NO_THROW(parse_config(config_to_toml(config), "b.toml"));
+  expect_contains(config_error(file + "schedule = \"constant\"\n"), {"min_learning_rate has no effect"});
+}
+
+TEST(ConfigRulesTest, Texts) {
+  const std::string file = "[data]\nsource = \"text\"\n";
+  expect_contains(config_error(file), {"data.path is missing"});
+  expect_contains(config_error(file, {"path=a.txt", "vocab_size=100"}), {"vocab_size has no effect", "bpe"});
+  EXPECT_EQ(parse_config(file, "a.toml", {"path=a.txt", "tokenizer=bpe"}).data.vocab_size, 512);
+  expect_contains(config_error(file, {"path=a.txt", "val_lines=5"}), {"val_lines has no effect", "lines"});
+  expect_contains(config_error(file, {"path=a.txt", "val_fraction=0.6", "test_fraction=0.4"}), {"0.6", "0.4"});
+  expect_contains(config_error(file, {"path=a.txt", "alpha=[1, 2]"}), {"alpha has no effect"});
+}
+
+TEST(ConfigRulesTest, Alpha) {
+  expect_contains(config_error(kNgram, {"alpha=[32, 8]"}), {"alpha has 2", "order = 3", "needs 3"});
+  expect_contains(config_error(kNgram, {"alpha=[]"}), {"alpha has 0", "needs 3"});
+  expect_contains(config_error(file_with("data", "alpha = [1, 2, 3]\norder = 2")), {"tiny.toml:4:1: ", "alpha has 3"});
+  expect_contains(config_error(kNgram, {"source=skip", "offsets=[1, 3]", "alpha=[1, 2]"}),
+                  {"alpha has 2", "offsets = [1, 3]", "needs 3"});
+}
+
+TEST(ConfigRulesTest, Offsets) {
+  expect_contains(config_error(kNgram, {"source=skip", "offsets=[]"}), {"offsets is empty"});
+  expect_contains(config_error(kNgram, {"source=skip", "offsets=[3, 1, 3]"}), {"[3, 1, 3]", "differ"});
+  EXPECT_EQ(parse_config(kNgram, "a.toml", {"source=skip", "offsets=[3, 1]"}).data.offsets,
+            (std::vector<int64_t>{3, 1}));
+}
+
+TEST(ConfigRulesTest, SourcesOfAbsurdSize) {
+  EXPECT_NO_THROW(parse_config(kNgram, "a.toml", {"vocab_size=32", "order=5"}));
+  expect_contains(config_error(kNgram, {"vocab_size=33", "order=5"}), {"vocab_size = 33", "order = 5", "33^4 states"});
+  expect_contains(config_error(kNgram, {"vocab_size=65536", "order=21"}), {"65536^20 states"});
+  expect_contains(config_error(kNgram, {"vocab_size=8192", "order=2"}), {"8192^2 probabilities"});
+  EXPECT_NO_THROW(parse_config(kNgram, "a.toml", {"vocab_size=65536", "order=1"}));
+  EXPECT_NO_THROW(parse_config(kNgram, "a.toml", {"source=skip", "vocab_size=2", "offsets=[20]"}));
+  expect_contains(config_error(kNgram, {"source=skip", "vocab_size=3", "offsets=[1, 20]"}),
+                  {"vocab_size = 3", "offsets = [1, 20]", "3^20 states"});
+}
+
+TEST(ConfigRulesTest, Schedule) {
+  expect_contains(config_error(file_with("optim", "min_learning_rate = 0.1\nlearning_rate = 0.01")),
+                  {"tiny.toml:5:1: ", "min_learning_rate = 0.1", "learning_rate = 0.01"});
+  EXPECT_NO_THROW(parse_config(kNgram, "a.toml", {"min_learning_rate=0.01", "learning_rate=0.01"}));
+  expect_contains(config_error(kNgram, {"warmup_steps=21", "steps=20"}), {"warmup_steps = 21", "steps = 20"});
+  EXPECT_NO_THROW(parse_config(kNgram, "a.toml", {"warmup_steps=20", "steps=20"}));
+}
+
+TEST(ConfigRulesTest, BatchesOfAbsurdSize) {
+  expect_contains(config_error(kNgram, {"batch_size=4097", "seq_len=1048576"}), {"4097", "1048576", "2^32"});
+  expect_contains(config_error(kNgram, {"batch_size=4096", "seq_len=1048576", "num_heads=65536", "d_model=65536"}),
+                  {"2^62", "num_heads = 65536"});
+  EXPECT_NO_THROW(parse_config(kNgram, "a.toml", {"batch_size=1", "seq_len=1048576"}));
+}
+
+// A change of either key can mend a rule that two keys break; the one on the command line is named.
+TEST(ConfigRulesTest, TheCommandLineIsNamedBeforeTheFile) {
+  expect_contains(config_error(file_with("model", "num_heads = 8"), {"d_model=100"}), {"argument \"d_model=100\": "});
+}
+
+// What the file says beside its own choice falls with the choice, also through a second key, and nothing of it is left.
+TEST(ConfigRulesTest, AnOverriddenChoiceLeavesAConfigThatReadsBack) {
+  const std::string lines =
+      "[data]\nsource = \"text\"\npath = \"a.txt\"\ntokenizer = \"bpe\"\nvocab_size = 300\nsplit = \"lines\"\n"
+      "val_lines = 10\ntest_lines = 5\n";
+  for (const std::vector<std::string>& overrides :
+       std::vector<std::vector<std::string>>{{"source=ngram"},
+                                             {"source=tokens"},
+                                             {"split=position"},
+                                             {"tokenizer=char"},
+                                             {"source=skip", "offsets=[1]"}}) {
+    const Config config = parse_config(lines, "a.toml", overrides);
+    EXPECT_NO_THROW(parse_config(config_to_toml(config), "b.toml")) << config_to_toml(config);
+  }
+  EXPECT_EQ(parse_config(lines, "a.toml", {"split=position"}).data.val_lines, 0);
+  expect_contains(config_error(lines, {"val_fraction=0.2"}), {"val_fraction", "val_lines"});
+}
+
+}  // namespace
+}  // namespace heed::train

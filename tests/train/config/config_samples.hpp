@@ -1,0 +1,112 @@
+// What the tests of the config share: every key once, with a value that is not its default.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "autograd/core/check.hpp"
+#include "train/config/config.hpp"
+
+namespace heed::train {
+
+inline constexpr const char* kNgram = "[data]\nsource = \"ngram\"\n";
+
+struct KeySample {
+  std::string table, name;
+  std::string value;                       // as in a file
+  std::vector<std::string> partners = {};  // `table.key=value` that it needs to have an effect
+  std::string path() const { return table + "." + name; }
+};
+
+inline const std::vector<KeySample>& key_samples() {
+  static const std::vector<KeySample> samples = {
+      {"model", "num_layers", "3"},
+      {"model", "d_model", "96"},
+      {"model", "num_heads", "8"},
+      {"model", "num_kv_heads", "2"},
+      {"model", "d_ff", "100"},
+      {"model", "seq_len", "17"},
+      {"model", "norm_position", "\"post\""},
+      {"model", "norm_eps", "0.001"},
+      {"model", "activation", "\"relu\""},
+      {"model", "position", "\"sinusoidal\""},
+      {"model", "dropout", "0.1"},
+      {"model", "attention_dropout", "0.25"},
+      {"model", "bias", "false"},
+      {"model", "tie_embeddings", "false"},
+      {"model", "init_std", "0.03"},
+      {"model", "seed", "4294967295"},
+      {"data", "source", "\"ngram\""},
+      {"data", "vocab_size", "5"},
+      {"data", "order", "2"},
+      {"data", "offsets", "[1, 4]", {"data.source=skip"}},
+      {"data", "alpha", "[3.5, 2.0, 1e-05]"},
+      {"data", "seed", "0"},
+      {"data", "path", "\"text.txt\"", {"data.source=text"}},
+      {"data", "tokenizer", "\"byte\"", {"data.source=text", "data.path=text.txt"}},
+      {"data", "split", "\"lines\"", {"data.source=text", "data.path=text.txt"}},
+      {"data", "val_fraction", "0.2", {"data.source=text", "data.path=text.txt"}},
+      {"data", "test_fraction", "0.3", {"data.source=text", "data.path=text.txt"}},
+      {"data", "val_lines", "10", {"data.source=text", "data.path=text.txt", "data.split=lines"}},
+      {"data", "test_lines", "20", {"data.source=text", "data.path=text.txt", "data.split=lines"}},
+      {"optim", "optimizer", "\"sgd\""},
+      {"optim", "learning_rate", "0.0123"},
+      {"optim", "min_learning_rate", "1e-05"},
+      {"optim", "schedule", "\"linear\""},
+      {"optim", "warmup_steps", "7"},
+      {"optim", "weight_decay", "0.01"},
+      {"optim", "beta1", "0.8"},
+      {"optim", "beta2", "0.999"},
+      {"optim", "eps", "1e-06"},
+      {"optim", "clip_norm", "0.5"},
+      {"train", "steps", "20"},
+      {"train", "stop_after", "15"},
+      {"train", "batch_size", "12"},
+      {"train", "micro_batch_size", "4"},
+      {"train", "seed", "9"},
+      {"train", "device", "\"cpu\""},
+      {"train", "cuda_graph", "false"},
+      {"train", "tf32", "true"},
+      {"train", "precision", "\"f64\""},
+      {"train", "recompute", "true"},
+      {"train", "detect_anomaly", "true"},
+      {"train", "shard_optimizer", "true"},
+      {"train", "comm_timeout_s", "12.5"},
+      {"train", "eval_interval", "11"},
+      {"train", "eval_batches", "6"},
+      {"train", "final_eval", "\"none\""},
+      {"train", "log_interval", "13"},
+      {"train", "run_dir", "\"runs/x\""},
+      {"train", "existing_run", "\"refuse\""},
+      {"train", "save_interval", "14"},
+      {"train", "keep_checkpoints", "3"},
+  };
+  return samples;
+}
+
+// The text of the error, which must be one; "" (and a failure) if there is none.
+inline std::string config_error(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse_config(text, "tiny.toml", overrides);
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted: " << text << ::testing::PrintToString(overrides);
+  return "";
+}
+
+inline void expect_contains(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
+  }
+}
+
+// A file with one key besides the source, and an override with it.
+inline std::string file_with(const std::string& table, const std::string& line) {
+  return table == "data" ? kNgram + line + "\n" : kNgram + ("[" + table + "]\n") + line + "\n";
+}
+
+}  // namespace heed::train

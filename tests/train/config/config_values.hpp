@@ -1,0 +1,39 @@
+// Whether two configs hold the same values, wherever these were given.
+#pragma once
+
+#include <tuple>
+
+#include "train/config/config.hpp"
+
+namespace heed::test {
+
+// Structured bindings, so that a new member does not compile until it is compared, too.
+inline auto values(const nn::GptConfig& config) {
+  const auto& [vocab, layers, d_model, heads, kv_heads, d_ff, seq_len, norm, norm_eps, activation, position, dropout,
+               attention_dropout, bias, tie, init_std, seed] = config;
+  return std::tuple(vocab, layers, d_model, heads, kv_heads, d_ff, seq_len, norm, norm_eps, activation, position,
+                    dropout, attention_dropout, bias, tie, init_std, seed);
+}
+
+inline auto values(const train::DataConfig& config) {
+  const auto& [source, vocab_size, order, offsets, alpha, seed, path, tokenizer, split, val, test, val_lines,
+               test_lines] = config;
+  return std::tuple(source, vocab_size, order, offsets, alpha, seed, path, tokenizer, split, val, test, val_lines,
+                    test_lines);
+}
+
+inline auto values(const train::OptimConfig& config) {
+  const auto& [optimizer, rate, min_rate, schedule, warmup, decay, beta1, beta2, eps, clip] = config;
+  return std::tuple(optimizer, rate, min_rate, schedule, warmup, decay, beta1, beta2, eps, clip);
+}
+
+inline auto values(const train::TrainConfig& config) {
+  const auto& [steps, stop_after, batch, micro_batch, seed, device, cuda_graph, tf32, precision, recompute, anomaly,
+               eval_interval, eval_batches, final_eval, log_interval, save_interval, keep, run_dir, existing_run, shard,
+               timeout, ranks] = config;
+  return std::tuple(steps, stop_after, batch, micro_batch, seed, device, cuda_graph, tf32, precision, recompute,
+                    anomaly, eval_interval, eval_batches, final_eval, log_interval, save_interval, keep, run_dir,
+                    existing_run, shard, timeout, ranks);
+}
+
+}  // namespace heed::test

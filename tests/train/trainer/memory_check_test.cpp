@@ -1,0 +1,154 @@
+// The check of memory before a run, without a run: sizes and limits are made up.
+#include "train/trainer/memory_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include "autograd/core/check.hpp"
+#include "nn/gpt.hpp"
+#include "tests/train/tiny.hpp"
+#include "train/comm/agreement.hpp"
+
+namespace heed::train {
+namespace {
+
+using test::tiny_config;
+
+constexpr int64_t kMiB = 1 << 20;
+
+MemoryLimit machine(int64_t free, int64_t swap = 0) {
+  return {.source = MemoryLimit::Source::machine, .free_bytes = free, .total_bytes = 2 * free, .swap_bytes = swap};
+}
+
+// 25 million parameters.
+Config large_config(std::vector<std::string> more = {}) {
+  more.insert(more.end(), {"model.d_model=1024", "model.num_layers=2"});
+  return tiny_config(more);
+}
+
+TEST(MemoryCheck, CountsWhatIsKnownToTheByte) {
+  const Config config = tiny_config();
+  const nn::Gpt model(config.model, DType::f32);
+  const int64_t parameters = model.parameters().parameters();
+  const MemoryEstimate e = estimate_memory(config, Device::cpu);
+  EXPECT_EQ(e.parameters, 4 * parameters);
+  EXPECT_EQ(e.gradients, 4 * parameters);
+  EXPECT_EQ(e.optimizer, 8 * parameters);
+  EXPECT_EQ(e.checkpoint, 12 * parameters + 12 * parameters / 16);
+  EXPECT_EQ(estimate_memory(config, Device::cuda).checkpoint, 24 * parameters + 12 * parameters / 16);
+  EXPECT_EQ(e.batch, 12 * 8 * 2 * 4);
+  EXPECT_EQ(e.data, 16 * 6 * 6 + 36 * 6);
+  EXPECT_EQ(e.total(),
+            e.parameters + e.gradients + e.optimizer + std::max(e.activations, e.checkpoint) + e.data + e.batch);
+  EXPECT_EQ(estimate_memory(tiny_config({"optimizer=sgd"}), Device::cpu).optimizer, 0);
+  EXPECT_EQ(estimate_memory(tiny_config({"precision=f64"}), Device::cpu).optimizer, 16 * parameters);
+}
+
+TEST(MemoryCheck, TheTokensOfATextCount) {
+  const test::TemporaryFolder folder;
+  const std::string path = (folder.path() / "text.txt").string();
+  std::ofstream(path) << std::string(1000, 'a');
+  const auto certain = [&](const char* tokenizer, bool loaded) {
+    const Config config = parse_config(
+        "[data]\nsource = \"text\"\npath = \"" + path + "\"\ntokenizer = \"" + tokenizer + "\"\n", "text.toml", {});
+    EXPECT_EQ(estimate_memory(config, Device::cpu).data, 4000);
+    return host_memory(config, Device::cpu, loaded, false).certain;
+  };
+  EXPECT_EQ(certain("byte", false) - certain("byte", true), 4000);
+  EXPECT_EQ(certain("char", false) - certain("char", true), 1000);
+  EXPECT_EQ(certain("bpe", false) - certain("bpe", true), 0);
+}
+
+TEST(MemoryCheck, OnCudaOnlyWhatTheHostHolds) {
+  const Config config = large_config();
+  const MemoryEstimate e = estimate_memory(config, Device::cuda);
+  EXPECT_EQ(host_memory(config, Device::cuda, true, true).certain, e.checkpoint + e.batch);
+  EXPECT_EQ(host_memory(config, Device::cuda, true, false).certain, e.batch);
+}
+
+TEST(MemoryCheck, RefusesWhatCannotFit) {
+  const HostMemory need = host_memory(large_config(), Device::cpu, true, true);
+  EXPECT_GT(need.certain, 690 * kMiB);
+  EXPECT_EQ(check_host_memory(need, std::nullopt), std::nullopt);
+  EXPECT_EQ(check_host_memory(need, machine(2 * need.expected)), std::nullopt);
+  EXPECT_NE(check_host_memory(need, machine(need.certain)), std::nullopt) << "a near miss is said";
+  EXPECT_NE(check_host_memory(need, machine(need.certain - kMiB, kMiB)), std::nullopt) << "swap is memory";
+  try {
+    check_host_memory(need, machine(need.certain - 1));
+    ADD_FAILURE() << "not refused";
+  } catch (const MemoryError& error) {
+    const std::string text = error.what();
+    for (const char* part : {"before the first step", "MiB free of", "(this machine)", "checkpoint", "model.d_model"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+    EXPECT_EQ(text.find('\n'), std::string::npos);
+    EXPECT_EQ(comm::exit_code(error), 5);
+  }
+}
+
+// P4: an estimate far above any machine.
+TEST(MemoryCheck, RefusesActivationsThatCannotFit) {
+  const HostMemory need = host_memory(tiny_config({"seq_len=1048576", "batch_size=4096"}), Device::cpu, true, true);
+  EXPECT_GT(need.certain, int64_t{1} << 40);
+  try {
+    check_host_memory(need, machine(int64_t{1} << 36));
+    ADD_FAILURE() << "not refused";
+  } catch (const MemoryError& error) {
+    const std::string text = error.what();
+    for (const char* part : {" TiB", "activations", "train.batch_size", "64.0 GiB free"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+  }
+  EXPECT_LT(host_memory(tiny_config({"seq_len=1048576", "batch_size=4096", "micro_batch_size=1", "recompute=true"}),
+                        Device::cpu, true, true)
+                .certain,
+            int64_t{1} << 36);
+}
+
+// What a text that is in memory already has taken is what the user can change.
+TEST(MemoryCheck, NamesLoadedData) {
+  HostMemory need = host_memory(tiny_config({"vocab_size=1000"}), Device::cpu, true, true);
+  EXPECT_GT(need.loaded_data, 16'000'000);
+  try {
+    check_host_memory(need, machine(kMiB));
+    ADD_FAILURE() << "not refused";
+  } catch (const MemoryError& error) {
+    const std::string text = error.what();
+    for (const char* part :
+         {"in addition to the loaded data", "largest part of the run: data, 15.3 MiB", "data.vocab_size, data.order"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+  }
+}
+
+TEST(MemoryCheck, NoConfigOverflows) {
+  Config config = tiny_config();
+  config.model.d_model = config.model.d_ff = config.model.num_layers = config.model.seq_len = int64_t{1} << 40;
+  config.train.batch_size = int64_t{1} << 20;
+  const HostMemory need = host_memory(config, Device::cpu, true, true);
+  EXPECT_GT(need.certain, int64_t{1} << 61);
+  EXPECT_GE(need.expected, need.certain);
+}
+
+TEST(MemoryCheck, TheTableNamesTheKeys) {
+  const std::string table = memory_table(estimate_memory(large_config(), Device::cpu));
+  EXPECT_EQ(table.substr(0, table.find('\n')), "memory (estimate) 691.2 MiB; reduce it with") << table;
+  for (const char* line : {"  parameters     96.2 MiB  model.d_model, model.num_layers\n", "  checkpoint    306.",
+                           "  gradients      96.2 MiB  model.d_model, model.num_layers\n"}) {
+    EXPECT_NE(table.find(line), std::string::npos) << table;
+  }
+}
+
+TEST(MemoryCheck, BareErrorsOfTheLibraryAreNamed) {
+  for (const std::exception* error : {static_cast<const std::exception*>(new std::bad_alloc),
+                                      static_cast<const std::exception*>(new std::length_error("vector::reserve"))}) {
+    const std::unique_ptr<const std::exception> owner(error);
+    EXPECT_EQ(comm::exit_code(*error), 5);
+    const std::string text = comm::error_text(*error);
+    EXPECT_TRUE(text.starts_with("out of memory: ")) << text;
+    EXPECT_NE(text.find(" free of "), std::string::npos) << text;
+  }
+  EXPECT_EQ(comm::error_text(DataError("the text")), "the text");
+}
+
+}  // namespace
+}  // namespace heed::train

@@ -1,0 +1,153 @@
+// heed against PyTorch: logits, every gradient and ten updates of small models, in f64 and f32. The numbers come from
+// tests/reference/make_fixtures.py, which also says what a fixture holds.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "autograd/tape.hpp"
+#include "optim/adamw.hpp"
+#include "optim/grad_clip.hpp"
+#include "tests/support/tolerance.hpp"
+#include "tests/train/tiny.hpp"
+#include "train/checkpoint/hdf5_image.hpp"
+#include "train/trainer/trainer.hpp"
+
+namespace heed::train {
+namespace {
+
+CheckpointContent read_fixture(const std::string& name) {
+  CheckpointContent content =
+      image_to_content(test::read_file(std::filesystem::path(HEED_REFERENCE_FIXTURES) / (name + ".h5")));
+  content.file = name;
+  return content;
+}
+
+double tolerance(DType dtype) { return dtype == DType::f64 ? test::kTorchF64 : test::kTorchF32; }
+
+double norm(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += v * v;
+  return std::sqrt(sum);
+}
+
+// How far off, as a share of the norm of what is expected.
+void expect_equal(const std::string& what, const std::vector<double>& actual, const std::vector<double>& expected,
+                  DType dtype) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  std::vector<double> difference = actual;
+  for (size_t i = 0; i < expected.size(); ++i) difference[i] -= expected[i];
+  EXPECT_GT(norm(expected), 0) << what;
+  EXPECT_LE(norm(difference), tolerance(dtype) * norm(expected)) << what << " in " << name(dtype);
+}
+
+// Losses and gradient norms of updates, each by itself.
+void expect_each_equal(const std::string& what, const std::vector<double>& actual, const std::vector<double>& expected,
+                       DType dtype) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    expect_equal(fmt::format("{} of update {}", what, i + 1), {actual[i]}, {expected[i]}, dtype);
+  }
+}
+
+std::vector<double> expected(const CheckpointContent& fixture, DType dtype, const std::string& what) {
+  const auto found = fixture.tensors.find(fmt::format("{}/{}", name(dtype), what));
+  require<CheckpointError>(found != fixture.tensors.end(), "fixture {} has no {}", fixture.file, what);
+  return found->second.values();
+}
+
+void set_weights(const nn::Gpt& model, const CheckpointContent& fixture) {
+  for (const nn::ParameterStore::Entry& entry : model.parameters().entries()) {
+    const Tensor& from = fixture.tensor("weights/" + entry.name, DType::f32, entry.shape);
+    visit_compute(entry.tensor.dtype(), [&](auto zero) {
+      std::copy_n(from.data<float>(), from.numel(), entry.tensor.data<decltype(zero)>());
+    });
+  }
+}
+
+nn::Gpt make_model(const Config& config, const CheckpointContent& fixture, DType dtype) {
+  nn::GptConfig shape = config.model;
+  shape.vocab_size = fixture.tensors.at("weights/token_embedding.weight").shape()[0];
+  return nn::Gpt(shape, dtype);
+}
+
+struct ReferenceTest : testing::TestWithParam<std::string> {
+  const CheckpointContent fixture = read_fixture(GetParam());
+  const Config config = parse_config(fixture.text("config"), GetParam());
+
+  // (B, T) of one update.
+  Tensor tokens(const std::string& what, int64_t update) const {
+    const Tensor& all = fixture.tensors.at(what);
+    const int64_t rows = all.shape()[1], length = all.shape()[2];
+    return all.slice(update * rows * length, {rows, length});
+  }
+};
+
+TEST_P(ReferenceTest, LogitsAndEveryGradientAreThoseOfPyTorch) {
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    const nn::Gpt model = make_model(config, fixture, dtype);
+    set_weights(model, fixture);
+    expect_equal("logits", model.logits(tokens("inputs", 0), {}).values(), expected(fixture, dtype, "logits"), dtype);
+    const Tensor loss = model.loss(tokens("inputs", 0), tokens("targets", 0), {});
+    expect_equal("loss", loss.values(), {expected(fixture, dtype, "losses")[0]}, dtype);
+    backward(loss);
+    for (const nn::ParameterStore::Entry& entry : model.parameters().entries()) {
+      const std::string gradient = "gradients/" + entry.name;
+      expect_equal(gradient, entry.tensor.grad().values(), expected(fixture, dtype, gradient), dtype);
+    }
+  }
+}
+
+TEST_P(ReferenceTest, TenUpdatesAreThoseOfPyTorch) {
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    const nn::Gpt model = make_model(config, fixture, dtype);
+    set_weights(model, fixture);
+    std::vector<optim::ParameterSpan> spans;
+    for (const nn::ParameterGroup& group : model.parameters().groups()) {
+      spans.push_back({group.weights, group.gradients, group.decay});
+    }
+    const OptimConfig& c = config.optim;
+    optim::AdamW optimizer(spans, {c.beta1, c.beta2, c.eps, c.weight_decay});
+    std::vector<double> losses, norms;
+    for (int64_t update = 0; update < config.train.steps; ++update) {
+      model.parameters().zero_gradients();
+      const Tensor loss = model.loss(tokens("inputs", update), tokens("targets", update), {});
+      backward(loss);
+      losses.push_back(loss.item());
+      norms.push_back(optim::global_norm(spans));
+      optimizer.step(optim::learning_rate(schedule_options(config), update),
+                     optim::clip_factor(norms.back(), c.clip_norm));
+    }
+    expect_each_equal("loss", losses, expected(fixture, dtype, "losses"), dtype);
+    expect_each_equal("gradient norm", norms, expected(fixture, dtype, "norms"), dtype);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ReferenceTest,
+                         testing::Values("pre_mha_tied", "pre_mha_untied", "pre_gqa_tied", "pre_gqa_untied",
+                                         "post_mha_tied", "post_mha_untied", "post_gqa_tied", "post_gqa_untied"),
+                         [](const auto& test) { return test.param; });
+
+// The same for the trainer as a whole: batches from a source, micro-batches, schedule, clipping. The text has one
+// window, so every row of every batch is known.
+TEST(TrainerReferenceTest, TenUpdatesAreThoseOfPyTorch) {
+  const CheckpointContent fixture = read_fixture("trainer");
+  const test::TemporaryFolder folder;
+  const std::filesystem::path text = folder.path() / "text.txt";
+  std::ofstream(text) << fixture.text("text");
+  for (const DType dtype : {DType::f64, DType::f32}) {
+    Trainer trainer(parse_config(fixture.text("config"), "trainer",
+                                 {"data.path=" + text.string(), fmt::format("train.precision={}", name(dtype))}));
+    set_weights(trainer.model(), fixture);
+    std::vector<double> losses, norms;
+    while (trainer.step() < trainer.config().train.steps) {
+      const Update update = trainer.update();
+      losses.push_back(update.loss);
+      norms.push_back(update.grad_norm);
+    }
+    expect_each_equal("loss", losses, expected(fixture, dtype, "losses"), dtype);
+    expect_each_equal("gradient norm", norms, expected(fixture, dtype, "norms"), dtype);
+  }
+}
+
+}  // namespace
+}  // namespace heed::train

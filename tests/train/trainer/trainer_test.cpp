@@ -1,0 +1,202 @@
+#include "train/trainer/trainer.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "autograd/tape.hpp"
+#include "tests/support/tolerance.hpp"
+#include "tests/train/tiny.hpp"
+#include "train/trainer/memory_table.hpp"
+
+namespace heed::train {
+namespace {
+
+using test::tiny_config;
+
+std::vector<double> all(const Trainer& trainer, bool gradients) {
+  std::vector<double> result;
+  for (const nn::ParameterGroup& group : trainer.model().parameters().groups()) {
+    const std::vector<double> values = (gradients ? group.gradients : group.weights).values();
+    result.insert(result.end(), values.begin(), values.end());
+  }
+  return result;
+}
+
+double norm(const std::vector<double>& values) {
+  double squares = 0;
+  for (const double v : values) squares += v * v;
+  return std::sqrt(squares);
+}
+
+std::vector<double> difference(const std::vector<double>& a, std::vector<double> b) {
+  EXPECT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) b[i] -= a[i];
+  return b;
+}
+
+TEST(Trainer, MakesExactlyTheUpdatesAskedFor) {
+  Trainer trainer(tiny_config());
+  for (int64_t step = 1; step <= 3; ++step) EXPECT_EQ(trainer.update().step, step);
+  EXPECT_EQ(trainer.step(), 3);
+  EXPECT_EQ(trainer.optimizer().steps(), 3);
+}
+
+TEST(Trainer, CountsTheTargetsOfTheWholeUpdate) {
+  EXPECT_EQ(Trainer(tiny_config({"micro_batch_size=4"})).update().targets, 12 * 8);
+}
+
+// The same global batch in other pieces: rounding only.
+TEST(Trainer, MicroBatchesChangeRoundingOnly) {
+  for (const char* dropout : {"model.dropout=0", "model.dropout=0.1"}) {
+    std::vector<std::vector<double>> losses, first_gradients;
+    for (const char* rows : {"micro_batch_size=12", "micro_batch_size=4", "micro_batch_size=3"}) {
+      Trainer trainer(tiny_config({rows, dropout}));
+      losses.emplace_back();
+      for (int step = 0; step < 20; ++step) {
+        losses.back().push_back(trainer.update().loss);
+        if (step == 0) first_gradients.push_back(all(trainer, true));
+      }
+    }
+    for (size_t i : {1u, 2u}) {
+      EXPECT_LT(norm(difference(first_gradients[0], first_gradients[i])),
+                test::kMicroBatchGradient * norm(first_gradients[0]));
+      for (size_t step = 0; step < 20; ++step) {
+        EXPECT_LT(std::abs(losses[0][step] - losses[i][step]), test::kMicroBatchLoss * losses[0][step]);
+      }
+    }
+  }
+}
+
+TEST(Trainer, SameSeedSameBits) {
+  const std::vector<std::string> dropout{"model.dropout=0.1", "model.attention_dropout=0.1"};
+  Trainer a(tiny_config(dropout)), b(tiny_config(dropout));
+  for (int step = 0; step < 5; ++step) EXPECT_EQ(a.update().loss, b.update().loss);
+  EXPECT_EQ(all(a, false), all(b, false));
+}
+
+TEST(Trainer, EachSeedChangesItsOwnPart) {
+  const double base = Trainer(tiny_config({"model.dropout=0.1"})).update().loss;
+  for (const char* seed : {"model.seed=9", "data.seed=9", "train.seed=9"}) {
+    EXPECT_NE(Trainer(tiny_config({"model.dropout=0.1", seed})).update().loss, base) << seed;
+  }
+  // Without dropout, train.seed draws nothing.
+  EXPECT_EQ(Trainer(tiny_config({"train.seed=9"})).update().loss, Trainer(tiny_config()).update().loss);
+}
+
+TEST(Trainer, EvaluationDoesNotDisturbTraining) {
+  Trainer a(tiny_config({"model.dropout=0.1"})), b(tiny_config({"model.dropout=0.1"}));
+  for (int step = 0; step < 6; ++step) {
+    EXPECT_EQ(a.update().loss, b.update().loss);
+    if (step % 2 == 0) b.evaluate(data::Split::validation, 1);
+  }
+}
+
+TEST(Trainer, EvaluatesEachTargetOnceAndPairsTheSource) {
+  const Trainer trainer(tiny_config());
+  const Evaluation whole = trainer.evaluate(data::Split::validation, 0);
+  EXPECT_TRUE(whole.whole_split);
+  EXPECT_GE(whole.targets, 100000);
+  EXPECT_EQ(whole.targets % 8, 0);
+  ASSERT_TRUE(whole.excess);
+  // An untrained model loses about ln V, the source its entropy.
+  const double entropy = trainer.source().entropies(8).back().nats;
+  EXPECT_LT(std::abs(*whole.excess - (whole.loss - entropy)), test::kPairedNoise);
+  const Evaluation part = trainer.evaluate(data::Split::validation, 2);
+  EXPECT_FALSE(part.whole_split);
+  EXPECT_EQ(part.targets, 2 * 12 * 8);
+  EXPECT_NE(trainer.evaluate(data::Split::test, 0).loss, whole.loss);
+}
+
+TEST(Trainer, EvaluationDoesNotDependOnTheBatchSize) {
+  const double a = Trainer(tiny_config()).evaluate(data::Split::validation, 0).loss;
+  const double b = Trainer(tiny_config({"batch_size=7"})).evaluate(data::Split::validation, 0).loss;
+  EXPECT_LT(std::abs(a - b), test::kF32 * a);
+}
+
+TEST(Trainer, LearnsTheSource) {
+  Trainer trainer(tiny_config({"learning_rate=1e-2", "steps=300", "weight_decay=0"}));
+  for (int step = 0; step < 300; ++step) trainer.update();
+  const Evaluation e = trainer.evaluate(data::Split::validation, 0);
+  EXPECT_LT(*e.excess, test::kLearnt);
+  EXPECT_GT(*e.excess, -test::kPairedNoise);  // nothing beats the source on its own targets
+}
+
+// Gradients of zero: decay alone moves the matrices, nothing moves gains and biases.
+TEST(Trainer, DecaysMatricesOnly) {
+  Trainer trainer(tiny_config());
+  const nn::ParameterStore& store = trainer.model().parameters();
+  for (const auto& entry : store.entries()) {
+    EXPECT_EQ(entry.group, entry.shape.rank() >= 2 ? 0 : 1) << entry.name;
+  }
+  EXPECT_EQ(store.groups()[0].parameters + store.groups()[1].parameters, store.parameters());
+  EXPECT_EQ(store.groups()[0].tensors + store.groups()[1].tensors, static_cast<int64_t>(store.entries().size()));
+}
+
+void poison_weight(const Trainer& trainer, const std::string& name) {
+  trainer.model().parameters().entry(name).tensor.data<float>()[3] = std::numeric_limits<float>::quiet_NaN();
+}
+
+TEST(Trainer, StopsAtNanAndNamesTheOperation) {
+  Trainer trainer(tiny_config());
+  trainer.update();
+  poison_weight(trainer, "blocks.1.feed_forward.up.weight");
+  const std::vector<double> before = all(trainer, false);
+  try {
+    trainer.update();
+    ADD_FAILURE() << "a NaN went through";
+  } catch (const DivergedError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("step 2"), std::string::npos) << text;
+    EXPECT_NE(text.find("'linear_gelu' in blocks.1.feed_forward"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  }
+  EXPECT_EQ(trainer.step(), 1);
+  // Bit patterns: NaN differs from itself as a number.
+  const std::vector<double> after = all(trainer, false);
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), after.begin(),
+                         [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }));
+  EXPECT_FALSE(detect_anomaly());
+}
+
+TEST(Trainer, MemoryIsFlatAndNoNodeOutlivesAnUpdate) {
+  Trainer trainer(tiny_config({"steps=400"}));
+  const auto run = [&](int updates) {
+    for (int i = 0; i < updates; ++i) {
+      trainer.update();
+      EXPECT_EQ(live_nodes(), 0);
+    }
+    trainer.evaluate(data::Split::validation, 1);
+    return memory_report(Device::cpu);
+  };
+  const MemoryReport early = run(10), late = run(50);
+  // Under the address sanitizer the pool keeps no blocks, so that each use after free shows.
+  if (late.cached_bytes > 0) {
+    EXPECT_EQ(early.system_allocations, late.system_allocations);
+  }
+  EXPECT_EQ(early.total.current_bytes, late.total.current_bytes);
+}
+
+TEST(Trainer, EstimatesItsMemory) {
+  for (const char* recompute : {"recompute=false", "recompute=true"}) {
+    reset_memory_peaks(Device::cpu);
+    const Config config = tiny_config({recompute, "d_model=64", "seq_len=64", "num_layers=4"});
+    Trainer trainer(config);
+    trainer.update();
+    const MemoryReport measured = memory_report(Device::cpu);
+    const MemoryEstimate estimate = estimate_memory(config, Device::cpu);
+    const auto of = [&](MemoryCategory c) { return measured.category[static_cast<size_t>(c)].peak_bytes; };
+    const auto near = [](int64_t a, int64_t b, double within) {
+      return std::abs(static_cast<double>(a - b)) <= within * static_cast<double>(b);
+    };
+    EXPECT_TRUE(near(estimate.parameters, of(MemoryCategory::parameters), 0.1));
+    EXPECT_TRUE(near(estimate.optimizer, of(MemoryCategory::optimizer), 0.1));
+    EXPECT_TRUE(near(estimate.activations, of(MemoryCategory::activations), 0.3))
+        << recompute << " " << estimate.activations << " " << of(MemoryCategory::activations);
+  }
+}
+
+}  // namespace
+}  // namespace heed::train

@@ -1,0 +1,116 @@
+#include "train/bench/bench_ceilings.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "autograd/check/op_case.hpp"
+#include "autograd/core/context.hpp"
+#include "autograd/core/cuda_backend.hpp"
+#include "autograd/core/dispatch.hpp"
+#include "autograd/cpu/parallel.hpp"
+#include "autograd/ops/linear.hpp"
+#include "train/bench/bench_timing.hpp"
+#include "train/output/json.hpp"
+
+namespace heed::train {
+namespace {
+
+// Far more than the caches: up to some tens of MiB.
+int64_t copied_bytes(Device device) { return int64_t{device == Device::cuda ? 1024 : 256} << 20; }
+int64_t product_side(Device device) { return device == Device::cuda ? 8192 : 1024; }
+
+double best_seconds(Device device, const std::function<void()>& call) { return call_seconds(device, call).front(); }
+
+// FLOP/s of the fastest of the three products of y = x weight^T: y, dx and dweight.
+double best_rate(DType dtype, Device device, int64_t rows, int64_t inputs, int64_t outputs) {
+  const Tensor x = bench_values({rows, inputs}, dtype, device), y = bench_values({rows, outputs}, dtype, device);
+  const Tensor weight = bench_values({outputs, inputs}, dtype, device);
+  const Tensor result = empty({std::max(rows, outputs) * std::max(inputs, outputs)}, compute_dtype(dtype), device);
+  const auto into = [&](const Shape& shape, DType type) { return TensorRef{result.ref().data, shape, type, device}; };
+  const double seconds = std::min(
+      {best_seconds(
+           device,
+           [&] { HEED_DISPATCH(device, linear_forward, {.y = into(y.shape(), dtype), .x = x, .weight = weight}); }),
+       best_seconds(device,
+                    [&] {
+                      HEED_DISPATCH(device, linear_backward,
+                                    {.dx = {into(x.shape(), dtype), false}, .dy = y, .x = x, .weight = weight});
+                    }),
+       best_seconds(device, [&] {
+         HEED_DISPATCH(
+             device, linear_backward,
+             {.dweight = {into(weight.shape(), compute_dtype(dtype)), false}, .dy = y, .x = x, .weight = weight});
+       })});
+  return 2.0 * static_cast<double>(rows * inputs * outputs) / seconds;
+}
+
+void copy_with_threads(const Tensor& to, const Tensor& from, int64_t bytes) {
+  cpu::parallel_for(bytes, 1 << 20, [&](int64_t begin, int64_t end) {
+    std::memcpy(static_cast<char*>(to.ref().data) + begin, static_cast<char*>(from.ref().data) + begin,
+                static_cast<size_t>(end - begin));
+  });
+}
+
+}  // namespace
+
+Tensor bench_values(const Shape& shape, DType dtype, Device device) {
+  constexpr int64_t kBlock = 1 << 20;
+  static std::map<std::pair<DType, Device>, Tensor> blocks;  // to draw takes longer than to copy
+  Tensor& block = blocks[{dtype, device}];
+  if (!block) block = draw(normal("values", {kBlock}), dtype, 1).to(device);
+  const Tensor whole = empty(shape, dtype, device);
+  for (int64_t done = 0; done < shape.numel(); done += kBlock) {
+    const Shape part{std::min(kBlock, shape.numel() - done)};
+    copy_elements_to(whole.slice(done, part).ref(), block.slice(0, part));
+  }
+  return whole;
+}
+
+double copy_bandwidth(Device device) {
+  const int64_t bytes = copied_bytes(device);
+  const Tensor from = bench_values({bytes / 4}, DType::f32, device), to = zeros({bytes / 4}, DType::f32, device);
+  const double seconds = best_seconds(device, [&] {
+    device == Device::cuda ? cuda::copy_on_device(to.ref().data, from.ref().data, bytes)
+                           : copy_with_threads(to, from, bytes);
+  });
+  return 2.0 * static_cast<double>(bytes) / seconds;
+}
+
+double product_rate(DType dtype, Device device) {
+  const int64_t side = product_side(device);
+  return best_rate(dtype, device, side, side, side);
+}
+
+double product_rate(DType dtype, Device device, const nn::GptConfig& model, int64_t tokens) {
+  const int64_t c = model.d_model, f = model.feed_forward_size();
+  const int64_t qkv = (model.num_heads + 2 * model.kv_heads()) * model.head_size();
+  double best = 0;
+  for (const auto& [inputs, outputs] : {std::pair{c, qkv}, {c, c}, {c, f}, {f, c}}) {
+    best = std::max(best, best_rate(dtype, device, tokens, inputs, outputs));
+  }
+  return best;
+}
+
+std::string product_text(DType dtype, Device device) {
+  return fmt::format("{} product {}^3", dtype, product_side(device));
+}
+
+std::string ceilings_text(const Ceilings& ceilings, const std::string& product) {
+  return fmt::format("{:.1f} GB/s (copy of {} MiB, read + write), {:.0f} GFLOP/s ({}), {}", ceilings.bytes_per_s / 1e9,
+                     copied_bytes(ceilings.device) >> 20, ceilings.flops_per_s / 1e9, product,
+                     device_text(ceilings.device));
+}
+
+std::string ceilings_json(const Ceilings& ceilings) {
+  return json::object({{"gb_per_s", json::number(ceilings.bytes_per_s / 1e9)},
+                       {"gflop_per_s", json::number(ceilings.flops_per_s / 1e9)}});
+}
+
+std::string device_text(Device device) {
+  if (device == Device::cpu) return fmt::format("{} threads", cpu::max_threads());
+  const cuda::DeviceInfo& info = cuda::status().devices.at(0);
+  return fmt::format("{} ({})", info.name, info.architecture);
+}
+
+}  // namespace heed::train

@@ -1,0 +1,196 @@
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "autograd/core/buffer.hpp"
+#include "autograd/cpu/parallel.hpp"
+#include "train/bench/bench.hpp"
+#include "train/bench/bench_row.hpp"
+#include "train/bench/bench_timing.hpp"
+#include "train/bench/update_profile.hpp"
+#include "train/output/json.hpp"
+#include "train/output/output.hpp"
+#include "train/trainer/memory_table.hpp"
+#include "train/trainer/trainer.hpp"
+
+namespace heed::train {
+namespace {
+
+struct UpdateBench {
+  Config config;
+  Device device = Device::cpu;
+  std::vector<double> seconds;        // of each update, in rising order
+  std::vector<double> eager_seconds;  // the same where each operation is given to the device by itself; or none
+  double waited_seconds = 0;          // for other ranks, per update
+  int64_t tokens = 0;                 // per update
+  int64_t parameters = 0;
+  MemoryReport memory;
+  int64_t resident_bytes = 0;  // peak of the process
+  std::vector<BenchRow> rows;
+  Ceilings ceilings;
+  double weight_flops = 0, attention_flops = 0;  // per token
+
+  double rate_of(const std::vector<double>& updates) const { return static_cast<double>(tokens) / median(updates); }
+  double mfu() const {
+    const double peak = ceilings.flops_per_s * static_cast<double>(config.train.ranks);
+    return rate_of(seconds) * (weight_flops + attention_flops) / peak;
+  }
+};
+
+int64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
+std::vector<double> time_updates(Trainer& trainer, const BenchUpdateOptions& options) {
+  for (int64_t i = 0; i < options.warm_up; ++i) trainer.update();
+  const auto timed = [&] { return seconds_of([&] { trainer.update(); }); };
+  const bool is_alone = trainer.ranks().size() == 1;
+  if (options.updates == 0 && is_alone) return repeat(timed);
+  constexpr int64_t kUpdatesOfRanks = 20;  // what repeat() makes of its clock would not be the same on all ranks
+  const int64_t updates = options.updates == 0 ? kUpdatesOfRanks : options.updates;
+  std::vector<double> seconds;
+  for (int64_t i = 0; i < updates; ++i) seconds.push_back(timed());
+  std::sort(seconds.begin(), seconds.end());
+  return seconds;
+}
+
+std::vector<BenchRow> profile_updates(Trainer& trainer) {
+  constexpr int kUpdates = 5;
+  constexpr double kEnough = 2;  // seconds
+  const nn::ParameterStore& store = trainer.model().parameters();
+  const auto bytes = static_cast<double>(store.parameters() * size_bytes(compute_dtype(store.dtype())));
+  const auto moments = static_cast<double>(trainer.optimizer().state().size() / store.groups().size());
+  // The optimizer reads the gradients, and reads and writes weights and moments.
+  UpdateProfile profile(
+      {{"zero gradients", bytes}, {"gradient norm", bytes}, {"optimizer", bytes * (1 + 2 * (1 + moments))}},
+      trainer.device());
+  double spent = 0;
+  const bool is_alone = trainer.ranks().size() == 1;
+  for (int i = 0; i < kUpdates && (spent < kEnough || !is_alone); ++i) {
+    spent += seconds_of([&] { profile.add([&] { trainer.update(); }); });
+  }
+  return profile.rows();
+}
+
+// What is measured first must not see the memory that is needed for measuring the rest.
+UpdateBench measure(const Config& given, const BenchUpdateOptions& options, comm::Ranks& ranks) {
+  Trainer trainer(given, ranks);
+  const Config& config = trainer.config();
+  const nn::GptConfig& m = config.model;
+  UpdateBench bench;
+  bench.config = config;
+  bench.device = trainer.device();
+  bench.seconds = time_updates(trainer, options);
+  const auto updates = static_cast<double>(static_cast<int64_t>(bench.seconds.size()) + options.warm_up);
+  bench.waited_seconds = trainer.communicator().waited_seconds() / updates;
+  bench.memory = memory_report(bench.device);
+  bench.resident_bytes = peak_resident_bytes();
+  bench.tokens = config.train.batch_size * m.seq_len;
+  bench.parameters = trainer.model().parameters().parameters();
+  trainer.forget_recording();  // the profile runs operation by operation, and needs the memory
+  bench.rows = profile_updates(trainer);
+  const int64_t tokens = config.train.rows_per_micro_batch() * m.seq_len;
+  bench.ceilings = {bench.device, copy_bandwidth(bench.device),
+                    product_rate(config.train.precision, bench.device, m, tokens)};
+  bench.weight_flops = 6.0 * static_cast<double>(trainer.model().gemm_weights());
+  bench.attention_flops = 6.0 * static_cast<double>(m.num_layers * m.seq_len * m.d_model);
+  return bench;
+}
+
+bool uses_graph(const UpdateBench& b) {
+  return b.device == Device::cuda && b.config.train.cuda_graph && !b.config.train.detect_anomaly;
+}
+
+std::vector<double> time_eager_updates(Config config, const BenchUpdateOptions& options, comm::Ranks& ranks) {
+  config.train.cuda_graph = false;
+  Trainer trainer(config, ranks);
+  return time_updates(trainer, options);
+}
+
+double total_seconds(const std::vector<BenchRow>& rows) {
+  double sum = 0;
+  for (const BenchRow& row : rows) sum += row.seconds;
+  return sum;
+}
+
+std::string spread(const std::vector<double>& seconds) {
+  return fmt::format("{:.2f} ms ({:.2f} to {:.2f})", median(seconds) * 1e3, seconds.front() * 1e3,
+                     seconds.back() * 1e3);
+}
+
+void print_text(const UpdateBench& b) {
+  const DType dtype = b.config.train.precision;
+  print("update        {}, {:.0f} tokens/s ({} tokens, {} parameters, {}{})\n", spread(b.seconds), b.rate_of(b.seconds),
+        b.tokens, b.parameters, name(dtype), uses_graph(b) ? ", recorded as a CUDA graph" : "");
+  if (!b.eager_seconds.empty()) {
+    print("not recorded  {}, {:.0f} tokens/s (train.cuda_graph=false)\n", spread(b.eager_seconds),
+          b.rate_of(b.eager_seconds));
+  }
+  if (b.config.train.ranks > 1) {
+    const std::string waited = b.device == Device::cpu
+                                   ? fmt::format(", an update waits {:.2f} ms for the others", b.waited_seconds * 1e3)
+                                   : std::string();
+    print("ranks         {}{}\n", b.config.train.ranks, waited);
+  }
+  print("FLOPs/token   {:.4g} in weights + {:.4g} in attention\n", b.weight_flops, b.attention_flops);
+  print("MFU           {:.1f} %\n", 100 * b.mfu());
+  print("{}\nresident      {:>11}  peak of the process\n", measured_memory(b.memory), human_bytes(b.resident_bytes));
+  print("ceilings      {}\n",
+        ceilings_text(b.ceilings, fmt::format("best {} product at this model's shapes", name(dtype))));
+  const double total = total_seconds(b.rows);
+  print("one update by operation, {:.2f} ms (calls, ms, share of the update; rates, % of the ceilings):\n",
+        total * 1e3);
+  for (const BenchRow& row : b.rows) {
+    print("  {:<58} {:>3} x {:>9.3f} ms {:>5.1f} % {}\n", row.label(), row.calls, row.seconds * 1e3,
+          100 * row.seconds / total, row.rates(b.ceilings));
+  }
+}
+
+std::string memory_json(const UpdateBench& b) {
+  std::vector<std::pair<std::string, std::string>> members{{"resident", json::number(b.resident_bytes)},
+                                                           {"total", json::number(b.memory.total.peak_bytes)}};
+  for (int i = 0; i < kMemoryCategories; ++i) {
+    members.emplace_back(name(static_cast<MemoryCategory>(i)),
+                         json::number(b.memory.category[static_cast<size_t>(i)].peak_bytes));
+  }
+  return json::object(members);
+}
+
+std::string numbers_json(const std::vector<double>& values) {
+  std::vector<std::string> items;
+  for (const double value : values) items.push_back(json::number(value));
+  return json::list(items);
+}
+
+void print_json(const UpdateBench& b) {
+  std::vector<std::string> rows;
+  for (const BenchRow& row : b.rows) rows.push_back(row.json(b.ceilings));
+  print("{}\n", json::object({{"seconds", numbers_json(b.seconds)},
+                              {"eager_seconds", numbers_json(b.eager_seconds)},
+                              {"ranks", json::number(b.config.train.ranks)},
+                              {"waited_seconds", json::number(b.waited_seconds)},
+                              {"tokens", json::number(b.tokens)},
+                              {"tokens_per_s", json::number(b.rate_of(b.seconds))},
+                              {"parameters", json::number(b.parameters)},
+                              {"device", json::text(device_text(b.device))},
+                              {"threads", json::number(int64_t{cpu::max_threads()})},
+                              {"vocab_size", json::number(b.config.model.vocab_size)},
+                              {"mfu", json::number(b.mfu())},
+                              {"peak_bytes", memory_json(b)},
+                              {"ceilings", ceilings_json(b.ceilings)},
+                              {"operations", json::list(rows)},
+                              {"config", json::text(config_to_toml(b.config))}}));
+}
+
+}  // namespace
+
+void bench_update(const Config& config, const BenchUpdateOptions& options, comm::Ranks& ranks) {
+  UpdateBench bench = measure(config, options, ranks);
+  if (uses_graph(bench)) bench.eager_seconds = time_eager_updates(config, options, ranks);
+  if (!ranks.is_root()) return;
+  options.as_json ? print_json(bench) : print_text(bench);
+}
+
+}  // namespace heed::train

@@ -1,0 +1,101 @@
+#include "train/bench/update_profile.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "autograd/core/context.hpp"
+
+namespace heed::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double flops(std::string_view name, const Work& work) {
+  const std::vector<Tensor>& inputs = *work.inputs;
+  double forward = 0;
+  if (name.starts_with("linear")) {
+    forward = 2.0 * static_cast<double>(inputs[0].numel() * inputs[1].shape()[0]);
+  } else if (name.starts_with("attention")) {  // 4 B H D times the T (T + 1) / 2 pairs that see each other
+    forward = 2.0 * static_cast<double>(work.result->numel() * (work.result->shape()[1] + 1));
+  }
+  return work.kind == Work::Kind::backward ? 2 * forward : forward;
+}
+
+double bytes(std::string_view name, const Work& work) {
+  const auto size = [](const Tensor& tensor) {
+    return static_cast<double>(tensor.numel() * size_bytes(tensor.dtype()));
+  };
+  double sum = size(*work.result);
+  // Also u or the slope of gelu is written; in backward it is read, the gradient of u written and read.
+  if (name == "linear_gelu") sum *= work.kind == Work::Kind::backward ? 4 : 2;
+  if (name == "embedding") return 2 * sum;                           // of the table only the rows that are looked up
+  if (name == "add" && work.kind == Work::Kind::backward) return 0;  // the gradient is handed on as it is
+  for (const Tensor& input : *work.inputs) {
+    if (!input) continue;
+    const bool writes_gradient = work.kind == Work::Kind::backward && input.requires_grad();
+    sum += size(input) * (writes_gradient ? 2 : 1);
+  }
+  return sum;
+}
+
+std::string shapes_of(const Work& work) {
+  std::string text;
+  for (const Tensor& input : *work.inputs) {
+    if (input) text += fmt::format("{}{}", text.empty() ? "" : " ", input.shape());
+  }
+  return text;
+}
+
+// While it lives, this thread's work is observed.
+class Observing {
+ public:
+  explicit Observing(WorkObserver* observer) { set_work_observer(observer); }
+  ~Observing() { set_work_observer(nullptr); }
+  Observing(const Observing&) = delete;
+  Observing& operator=(const Observing&) = delete;
+};
+
+}  // namespace
+
+void UpdateProfile::add(const std::function<void()>& update) {
+  const Observing observing(this);
+  synchronize(device_);
+  last_ = Clock::now();
+  update();
+  ++updates_;
+}
+
+void UpdateProfile::done(const Work& work) {
+  synchronize(device_);
+  const double seconds = std::chrono::duration<double>(Clock::now() - last_).count();
+  BenchRow row{.operation = work.name, .is_backward = work.kind == Work::Kind::backward};
+  if (work.kind == Work::Kind::other) {
+    const auto known = other_bytes_.find(row.operation);
+    row.bytes = known == other_bytes_.end() ? 0 : known->second;
+  } else {
+    row.shapes = shapes_of(work);
+    row.flops = flops(row.operation, work);
+    row.bytes = bytes(row.operation, work);
+  }
+  BenchRow& sum = rows_.try_emplace(row.label(), BenchRow{row.operation, row.shapes, row.is_backward, 0}).first->second;
+  ++sum.calls;
+  sum.seconds += seconds;
+  sum.flops += row.flops;
+  sum.bytes += row.bytes;
+  last_ = Clock::now();
+}
+
+std::vector<BenchRow> UpdateProfile::rows() const {
+  std::vector<BenchRow> means;
+  for (const auto& entry : rows_) {
+    BenchRow& row = means.emplace_back(entry.second);
+    row.calls /= updates_;
+    row.seconds /= static_cast<double>(updates_);
+    row.flops /= static_cast<double>(updates_);
+    row.bytes /= static_cast<double>(updates_);
+  }
+  std::sort(means.begin(), means.end(), [](const BenchRow& a, const BenchRow& b) { return a.seconds > b.seconds; });
+  return means;
+}
+
+}  // namespace heed::train

@@ -1,0 +1,150 @@
+#include "train/checkpoint/checkpoint_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "autograd/core/host_limits.hpp"
+#include "data/io/checksum.hpp"
+#include "data/io/descriptor.hpp"
+#include "data/io/durable_file.hpp"
+#include "train/checkpoint/checkpoint_block.hpp"
+#include "train/checkpoint/hdf5_image.hpp"
+
+namespace heed::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kPartBytes = int64_t{1} << 20;
+
+// The inner functions say what is wrong, this one with which file.
+template <class Action>
+auto naming_file(std::string_view action, const fs::path& path, Action run) {
+  try {
+    return run();
+  } catch (const UnreadableError& error) {
+    throw UnreadableError(fmt::format("cannot {} checkpoint {}: {}", action, absolute_name(path), error.what()));
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(fmt::format("cannot {} checkpoint {}: {}", action, absolute_name(path), error.what()));
+  }
+}
+
+void require_success(bool success, std::string_view action) {
+  const int error = errno;
+  const std::string reason = std::generic_category().message(error);
+  require<CheckpointError>(success || error != ENOENT, "cannot {} it: {}", action, reason);
+  require<UnreadableError>(success, "cannot {} it: {}", action, reason);
+}
+
+// An open file whose first block has been verified.
+class CheckpointReader {
+ public:
+  explicit CheckpointReader(const fs::path& path)
+      // Without O_NONBLOCK, opening a pipe would wait for a writer.
+      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    require_success(file_.number() >= 0, "open");
+    struct stat status {};
+    require_success(::fstat(file_.number(), &status) == 0, "inspect");
+    require<CheckpointError>(!S_ISDIR(status.st_mode), "it is a folder");
+    require<CheckpointError>(S_ISREG(status.st_mode), "it is no regular file");
+    const int64_t start_bytes = std::min<int64_t>(kBlockBytes, status.st_size);
+    read(start_.data(), start_bytes);
+    block_ = decode_block({start_.data(), static_cast<size_t>(start_bytes)}, status.st_size);
+  }
+
+  int64_t content_bytes() const { return block_.content_bytes; }
+
+  // Reads and verifies the whole file.
+  ByteBlock whole() {
+    ByteBlock bytes(kBlockBytes + block_.content_bytes);
+    std::copy(start_.begin(), start_.end(), bytes.data());
+    read_content([&](int64_t done) { return bytes.data() + kBlockBytes + done; });
+    return bytes;
+  }
+
+  // Verifies the whole file and keeps nothing of it.
+  void verify() {
+    const ByteBlock part(kPartBytes);
+    read_content([&](int64_t) { return part.data(); });
+  }
+
+ private:
+  // In parts that are summed while they are still in the cache; place(done) says where the next one goes.
+  template <class Place>
+  void read_content(Place place) {
+    data::Checksum sum;
+    for (int64_t done = 0; done < block_.content_bytes; done += kPartBytes) {
+      const int64_t bytes = std::min(kPartBytes, block_.content_bytes - done);
+      char* const part = place(done);
+      read(part, bytes);
+      sum.update(part, bytes);
+    }
+    require_checksum(block_, sum.value());
+  }
+
+  void read(char* to, int64_t bytes) {
+    while (bytes > 0) {
+      const ssize_t got = retry_interrupted([&] { return ::read(file_.number(), to, static_cast<size_t>(bytes)); });
+      require_success(got >= 0, "read");
+      require<CheckpointError>(got > 0, "it became shorter while it was read");
+      to += got;
+      bytes -= got;
+    }
+  }
+
+  Descriptor file_;
+  std::array<char, kBlockBytes> start_{};
+  CheckpointBlock block_;
+};
+
+}  // namespace
+
+std::string absolute_name(const fs::path& path) {
+  std::error_code no_current_folder;
+  const fs::path absolute = fs::absolute(path, no_current_folder);
+  return (no_current_folder ? path : absolute).string();
+}
+
+void save_checkpoint(const fs::path& path, const CheckpointContent& content) {
+  naming_file("write", path, [&] {
+    const ByteBlock file = content_to_image(content);
+    const int64_t content_bytes = file.size() - kBlockBytes;
+    const auto block = encode_block({content_bytes, data::checksum(file.data() + kBlockBytes, content_bytes)});
+    std::copy(block.begin(), block.end(), file.data());
+    write_file_durably(path, file.view());
+  });
+}
+
+int64_t checkpoint_file_bytes(const CheckpointContent& content, std::span<const TensorSpec> more) {
+  return max_image_bytes(content, more);
+}
+
+CheckpointContent load_checkpoint(const fs::path& path) {
+  return naming_file("read", path, [&] {
+    CheckpointReader reader(path);
+    // The file, and its tensors beside it.
+    const MemoryNeed need{.bytes = 2 * reader.content_bytes(),
+                          .what = fmt::format("checkpoint {}", absolute_name(path)),
+                          .advice = "free memory or raise the limit"};
+    CheckpointContent content = with_memory(need, [&] { return image_to_content(reader.whole().view()); });
+    content.file = absolute_name(path);
+    return content;
+  });
+}
+
+std::optional<std::string> verify_checkpoint(const fs::path& path) {
+  try {
+    naming_file("read", path, [&] { CheckpointReader(path).verify(); });
+    return std::nullopt;
+  } catch (const CheckpointError& error) {
+    return error.what();
+  }
+}
+
+}  // namespace heed::train

@@ -1,0 +1,68 @@
+// What every command of the command line shares: how options are declared and read, how help looks, and what is said
+// about a command line that cannot be understood.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/commands/option_value.hpp"
+
+namespace CLI {
+class App;
+class Option;
+class ParseError;
+}  // namespace CLI
+
+namespace heed::train {
+
+// Help of the app and of all commands that are added later: lines of at most 80 columns, without control characters.
+void set_help_format(CLI::App& app);
+
+// The value of an option is read when the command line is parsed, and the ConfigErrors of
+// train/commands/option_value.hpp come out of CLI::App::parse(). shown: what help writes after the name.
+using ReadOption = std::function<void(const std::string& text)>;
+CLI::Option* add_value(CLI::App* command, const std::string& name, const ReadOption& read, const std::string& shown,
+                       const std::string& help);
+
+// In the functions below the value that is there already is the default that help shows.
+template <class T>
+CLI::Option* add_integer(CLI::App* command, const std::string& name, T& value, const IntegerRange& range,
+                         const std::string& help) {
+  const auto read = [name, &value, range](const std::string& text) {
+    value = static_cast<T>(integer_option(name, text, range));
+  };
+  return add_value(command, name, read, "N=" + std::to_string(value), help);
+}
+
+CLI::Option* add_number(CLI::App* command, const std::string& name, double& value, const NumberRange& range,
+                        const std::string& help);
+
+// A file or folder; an empty text, as of an unset variable of a shell, is none.
+CLI::Option* add_path(CLI::App* command, const std::string& name, std::string& value, const std::string& help);
+
+template <class T>
+CLI::Option* add_choice(CLI::App* command, const std::string& name, T& value,
+                        const std::vector<std::pair<std::string, T>>& choices, const std::string& help) {
+  std::vector<std::string> names;
+  std::string text, default_name;
+  for (const auto& [choice, meaning] : choices) {
+    names.push_back(choice);
+    text += (text.empty() ? "" : "|") + choice;
+    if (meaning == value) default_name = choice;
+  }
+  const auto read = [name, &value, names, choices](const std::string& given) {
+    value = choices[choice_option(name, given, names)].second;
+  };
+  return add_value(command, name, read, text + "=" + default_name, help);
+}
+
+// Throws ConfigError where a word stands for a command and is none: with the nearest command, or, for a config file,
+// with `heed train FILE`.
+void require_known_command(const CLI::App& app, int argc, const char* const* argv);
+
+// One line for a command line that CLI11 refuses: what is wrong and the --help that tells more.
+std::string describe_usage_error(const CLI::App& app, const CLI::ParseError& error);
+
+}  // namespace heed::train

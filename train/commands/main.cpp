@@ -1,0 +1,284 @@
+// The command line. Errors become one line on stderr and an exit code:
+//   2 usage or config · 3 data · 4 checkpoint · 5 device or memory · 6 diverged · 7 communication · 1 anything else
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <sstream>
+
+#include "autograd/core/check.hpp"
+#include "train/bench/bench.hpp"
+#include "train/commands/command_options.hpp"
+#include "train/commands/data_command.hpp"
+#include "train/commands/eval_command.hpp"
+#include "train/commands/generate.hpp"
+#include "train/commands/gradcheck_command.hpp"
+#include "train/commands/guarded_command.hpp"
+#include "train/commands/info_command.hpp"
+#include "train/commands/ranked_command.hpp"
+#include "train/config/config.hpp"
+#include "train/output/output.hpp"
+#include "train/run/run.hpp"
+#include "train/run/run_path.hpp"
+#include "train/run/version.hpp"
+
+namespace {
+
+using namespace heed;
+
+constexpr const char* kCheckpointHelp = "A checkpoint (.h5), or a run folder, whose checkpoints/last.h5 is used.";
+constexpr const char* kOverridesHelp = "table.key=value …, set after the file is read.";
+
+struct Arguments {
+  std::string config;
+  std::vector<std::string> overrides;  // key=value
+  std::vector<std::string> operations;
+  bool resume = false;
+  int stop_signal = 0;  // that stopped the training of a single process
+  std::string checkpoint;
+  train::GenerateOptions generate;
+  data::PrepareConfig prepare;
+  Device device = Device::cpu;  // of bench
+  DType dtype = DType::f32;
+  train::BenchUpdateOptions bench_update;
+};
+
+// A shell ends a loop at Ctrl-C only if the command in it died of the signal, not if it returned 130. Signals of batch
+// systems are no deaths: SIGXCPU would leave a core file.
+int end_by_signal(int signal, int code) {
+  if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP) return code;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+  return code;
+}
+
+// --help and --version.
+int print_help(const CLI::App& app, const CLI::ParseError& request) {
+  std::ostringstream text;
+  const int code = app.exit(request, text, text);
+  train::write_output(text.str());
+  return code;
+}
+
+// Whatever the parent process left: the numbers of stdin, stdout and stderr must be taken, or a file of the run would
+// get one and be written into. What was closed can be neither read nor written.
+void occupy_standard_streams() {
+  while (true) {
+    const int number = ::open("/dev/null", O_RDONLY);
+    if (number > STDERR_FILENO) ::close(number);
+    if (number < 0 || number > STDERR_FILENO) return;
+  }
+}
+
+using train::IntegerRange, train::NumberRange, train::add_choice, train::add_integer, train::add_number,
+    train::add_path;
+
+constexpr IntegerRange kCount{1, 1'000'000'000}, kCountOrNone{0, 1'000'000'000}, kSeed{0, 4'294'967'295};
+
+// What runs a command, after all of the command line has been read.
+struct Runner {
+  int& code;
+
+  // In one process; an error under a launcher that has started several.
+  void alone(CLI::App* command, const std::string& name, const std::function<int()>& action) const {
+    command->callback([this, name, action] { code = train::run_alone(name, action); });
+  }
+  // In each process that a launcher has started, which may join the others as a rank.
+  void in_each(CLI::App* command, const std::function<int()>& action) const {
+    command->callback([this, action] { code = train::guarded(action); });
+  }
+};
+
+void add_train(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command = app.add_subcommand("train", "Train the model that a config file describes.");
+  add_path(command, "config", arguments.config, "A TOML file; with --resume also the folder of the run.")->required();
+  command->add_option("overrides", arguments.overrides, kOverridesHelp);
+  command->add_flag("--resume", arguments.resume, "Continue from the newest checkpoint of the run.");
+  run.in_each(command, [&] {
+    std::signal(SIGPIPE, SIG_IGN);
+    return train::run_on_ranks(
+        [&] { return train::load_train_config(arguments.config, arguments.overrides, arguments.resume); },
+        [&](const train::Config& config, comm::Ranks& ranks) {
+          const int signal = train::run_training(config, {.resume = arguments.resume}, ranks).stop_signal;
+          if (ranks.size() == 1) arguments.stop_signal = signal;
+          return signal == 0 ? 0 : 128 + signal;
+        });
+  });
+}
+
+void add_generate(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command = app.add_subcommand("generate", "Generate text from a checkpoint.");
+  train::GenerateOptions& o = arguments.generate;
+  add_path(command, "checkpoint", o.checkpoint, kCheckpointHelp)->required();
+  CLI::Option* prompt = command->add_option("--prompt", o.prompt, "The prompt to continue.")->option_text("TEXT");
+  add_path(command, "--prompt-file", o.prompt_file, "Read the prompt from this file, byte for byte; -: from stdin.")
+      ->excludes(prompt);
+  command->add_flag("--skip-unknown", o.skip_unknown,
+                    "Leave out characters of the prompt that the model does not know.");
+  add_integer(command, "--tokens", o.num_tokens, kCountOrNone, "The maximum number of new tokens per sample.");
+  add_integer(command, "--num-samples", o.num_samples, kCount, "The number of samples.");
+  add_integer(command, "--seed", o.seed, kSeed, "The random seed of sampling.");
+  add_number(command, "--temperature", o.sampler.temperature, {0, 1e30},
+             "Divide the logits by this; 0: always take the most likely token.");
+  add_integer(command, "--top-k", o.sampler.top_k, kCountOrNone, "Sample from the k most likely tokens; 0: from all.");
+  add_number(command, "--top-p", o.sampler.top_p, {0, 1, true},
+             "Nucleus sampling: sample from the smallest set of most likely tokens whose probability reaches this.");
+  run.alone(command, "generate", [&o] {
+    train::run_generate(o);
+    return 0;
+  });
+}
+
+void add_eval(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command =
+      app.add_subcommand("eval", "Evaluate a checkpoint on the full validation and test splits of its run.");
+  add_path(command, "checkpoint", arguments.checkpoint, kCheckpointHelp)->required();
+  command->add_option("overrides", arguments.overrides,
+                      "table.key=value …, such as data.path=FILE: where the data lies now, or another text, which is "
+                      "evaluated whole.");
+  run.alone(command, "eval", [&] {
+    train::run_eval(arguments.checkpoint, arguments.overrides);
+    return 0;
+  });
+}
+
+void add_prepare(CLI::App& data, Arguments& arguments, const Runner& run) {
+  using data::TokenizerKind;
+  data::PrepareConfig& p = arguments.prepare;
+  CLI::App* command = data.add_subcommand("prepare", "Tokenize a text file, for data.source = \"tokens\".");
+  add_path(command, "text", p.text_path, "UTF-8 text; any bytes for byte and bpe.")->required();
+  add_path(command, "output", p.output_path, "The HDF5 file to make; it must not exist.")->required();
+  add_choice<TokenizerKind>(
+      command, "--tokenizer", p.tokenizer,
+      {{"char", TokenizerKind::character}, {"byte", TokenizerKind::byte}, {"bpe", TokenizerKind::bpe}},
+      "A token is a character, a byte, or a piece of text that byte-pair encoding finds.");
+  p.vocab_size = 512;
+  CLI::Option* vocab_size = add_integer(command, "--vocab-size", p.vocab_size, {256, data::Tokenizer::kMaxVocabSize},
+                                        "The vocabulary size, only for bpe.");
+  add_number(command, "--val-fraction", p.val_fraction, {0, 0.99}, "The fraction for validation; 0: none.");
+  add_number(command, "--test-fraction", p.test_fraction, {0, 0.99}, "The fraction for the test; 0: none.");
+  run.alone(command, "data prepare", [&p, vocab_size] {
+    require<ConfigError>(vocab_size->count() == 0 || p.tokenizer == TokenizerKind::bpe,
+                         "--vocab-size has no effect with --tokenizer {}, it is only for bpe: leave it out",
+                         data::tokenizer_name(p.tokenizer));
+    p.written_by = std::string("heed ") + train::kVersion;
+    train::run_data_prepare(p);
+    return 0;
+  });
+}
+
+void add_data(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* data = app.add_subcommand("data", "Tokenize text files; inspect token files.");
+  data->require_subcommand(1);
+  add_prepare(*data, arguments, run);
+  data::PrepareConfig& p = arguments.prepare;
+  CLI::App* info = data->add_subcommand("info", "Show what a token file holds, and check every token.");
+  add_path(info, "file", p.output_path, "A token file.")->required();
+  run.in_each(info, [&p] {
+    train::run_data_info(p.output_path);
+    return 0;
+  });
+}
+
+int run_bench(const Arguments& arguments) {
+  if (arguments.config.empty()) {
+    return train::run_alone("bench", [&] {
+      train::bench_operations(
+          arguments.operations,
+          {.device = arguments.device, .dtype = arguments.dtype, .as_json = arguments.bench_update.as_json});
+      return 0;
+    });
+  }
+  return train::run_on_ranks([&] { return train::load_config(arguments.config, arguments.operations); },
+                             [&](const train::Config& config, comm::Ranks& ranks) {
+                               train::bench_update(config, arguments.bench_update, ranks);
+                               return 0;
+                             });
+}
+
+void add_bench(CLI::App& app, Arguments& arguments, const Runner& run) {
+  constexpr IntegerRange kSteps{0, 1'000'000};
+  CLI::App* command = app.add_subcommand("bench", "Benchmark operations, or training steps of a config.");
+  train::BenchUpdateOptions& o = arguments.bench_update;
+  command->add_option("what", arguments.operations,
+                      "The operations to benchmark, all without one; with --config: table.key=value ….");
+  CLI::Option* config = add_path(command, "--config", arguments.config, "Benchmark training steps of this config.");
+  add_choice<Device>(command, "--device", arguments.device, {{"cpu", Device::cpu}, {"cuda", Device::cuda}},
+                     "The device of the operations; for a config set train.device.")
+      ->excludes(config);
+  add_choice<DType>(command, "--dtype", arguments.dtype, {{"f32", DType::f32}, {"bf16", DType::bf16}},
+                    "The dtype of the operations; for a config set train.precision.")
+      ->excludes(config);
+  add_integer(command, "--warm-up", o.warm_up, kSteps, "Untimed training steps before the measurement.")->needs(config);
+  add_integer(command, "--updates", o.updates, kSteps, "Timed training steps; 0: chosen automatically.")->needs(config);
+  command->add_flag("--json", o.as_json, "Print one JSON object instead of a table.");
+  run.in_each(command, [&arguments] { return run_bench(arguments); });
+}
+
+void add_config(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command = app.add_subcommand("config", "Show the resolved config and where each value comes from.");
+  add_path(command, "config", arguments.config, "A TOML file; without one, every key is explained.");
+  command->add_option("overrides", arguments.overrides, kOverridesHelp);
+  run.in_each(command, [&] {
+    train::print("{}", arguments.config.empty()
+                           ? train::config_reference()
+                           : train::describe_config(train::load_config(arguments.config, arguments.overrides)));
+    return 0;
+  });
+}
+
+void add_gradcheck(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command = app.add_subcommand("gradcheck", "Check gradients against finite differences in f64.");
+  command->add_option("operation", arguments.operations, "The operations to check, or gpt; all without one.");
+  run.alone(command, "gradcheck", [&] { return train::run_gradcheck(arguments.operations) ? 0 : 1; });
+}
+
+void add_info(CLI::App& app, const Runner& run) {
+  CLI::App* command = app.add_subcommand("info", "Show the features of this build and the devices that are available.");
+  run.in_each(command, [] {
+    train::run_info();
+    return 0;
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  occupy_standard_streams();
+  // A write past a size limit then fails with an error, which names the file, and the old checkpoint stays.
+  std::signal(SIGXFSZ, SIG_IGN);
+  // A pipe that is closed, as by `heed generate … | head`, ends the process at once and without a word, whatever the
+  // parent process set. Only training goes on to its next update and saves (train/run/reporter.hpp).
+  std::signal(SIGPIPE, SIG_DFL);
+  CLI::App app("heed trains small causal language models from a config file.", "heed");
+  train::set_help_format(app);
+  app.set_help_flag("-h,--help", "Print this help and exit.");
+  app.set_version_flag("--version", std::string("heed ") + train::kVersion, "Print the version and exit.");
+  app.require_subcommand(1);
+  Arguments arguments;
+  int code = 0;
+  const Runner run{code};
+  add_train(app, arguments, run);
+  add_generate(app, arguments, run);
+  add_data(app, arguments, run);
+  add_eval(app, arguments, run);
+  add_config(app, arguments, run);
+  add_gradcheck(app, arguments, run);
+  add_bench(app, arguments, run);
+  add_info(app, run);
+  // After the commands, which would take it over.
+  app.footer("heed COMMAND --help explains a command. ./heed test builds and runs the tests.");
+  const int status = train::guarded([&] {
+    try {
+      train::require_known_command(app, argc, argv);
+      app.parse(argc, argv);
+      return code;
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() == 0) return print_help(app, error);
+      return train::print_error(train::describe_usage_error(app, error), 2);
+    }
+  });
+  return end_by_signal(arguments.stop_signal, status);
+}

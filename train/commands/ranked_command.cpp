@@ -1,0 +1,92 @@
+#include "train/commands/ranked_command.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+
+#include "autograd/core/check.hpp"
+#include "autograd/core/cuda_backend.hpp"
+#include "train/comm/agreement.hpp"
+#include "train/comm/nccl_communicator.hpp"
+#include "train/output/output.hpp"
+#include "train/run/stop_signal.hpp"
+#include "train/trainer/trainer.hpp"
+
+namespace heed::train {
+namespace {
+
+// Ranks without MPI can only train on CUDA devices. Where there are none, no rank waits for the others first: often no
+// other is to come, and the variables are left over from another program.
+void require_devices(const comm::Launch& launch, const Config& config, const std::exception_ptr& config_error) {
+  if (launch.size == 1 || launch.by_mpi) return;
+  const std::string absence = cuda::absence();
+  if (config_error) {
+    if (!absence.empty()) std::rethrow_exception(config_error);
+    return;
+  }
+  const TrainConfig& train = config.train;
+  const char* reason = train.device == DeviceChoice::cpu ? "train.device = \"cpu\""
+                       : train.precision == DType::f64   ? "train.precision = \"f64\""
+                                                         : absence.c_str();
+  if (*reason == '\0') {
+    require<CommunicationError>(!comm::nccl_version().empty(),
+                                "{} ranks on CUDA devices need NCCL, and this heed is built without it: install NCCL "
+                                "with its header and build heed again, or unset RANK and WORLD_SIZE",
+                                launch.size);
+    return;  // which rank has which device is known once all are here
+  }
+  require<CommunicationError>(choose_device(config) == Device::cuda,
+                              "{} ranks on the CPU need MPI: the environment has {} without it, and this run trains on "
+                              "the CPU ({}); unset RANK "
+                              "and WORLD_SIZE, or start with mpirun",
+                              launch.size, launch.variables, reason);
+}
+
+// The largest exit code, once all ranks have come this far. A launcher ends the other ranks as soon as one has ended
+// with a code other than 0 (Open MPI says so on stderr and takes that code for its own), so none may end before the
+// root has saved. Nor may a second signal end one that waits: some launchers send it to the group of processes and pass
+// it on.
+int common_code(comm::Ranks& ranks, int code) {
+  std::optional<StopSignal> noted_only;
+  if (ranks.size() > 1) noted_only.emplace();
+  const std::vector<int> codes = ranks.gather(code);
+  return *std::max_element(codes.begin(), codes.end());
+}
+
+int run_joined(comm::Ranks& ranks, const Config& config, const std::exception_ptr& config_error,
+               const RankedCommand& command) {
+  try {
+    comm::agree(ranks, [&] {
+      if (config_error) std::rethrow_exception(config_error);
+    });
+    if (ranks.size() > 1) cuda::use_device(ranks.local_rank());
+    comm::share_processors(ranks);
+    return common_code(ranks, command(config, ranks));
+  } catch (const comm::SharedError& error) {
+    if (ranks.is_root()) write_notice(fmt::format("heed: {}\n", error.what()));
+    return error.exit_code;
+  } catch (const std::exception& error) {
+    if (ranks.size() == 1) throw;
+    const std::string place = ranks.update() == 0 ? std::string() : fmt::format(", step {}", ranks.update());
+    write_notice(fmt::format("heed: rank {}{}: {}\n", ranks.rank(), place, comm::error_text(error)));
+    ranks.abort(comm::exit_code(error));
+  }
+  return 1;  // never: abort() does not return
+}
+
+}  // namespace
+
+int run_on_ranks(const std::function<Config()>& load, const RankedCommand& command) {
+  Config config;
+  std::exception_ptr config_error;
+  try {
+    config = load();
+  } catch (...) {
+    config_error = std::current_exception();  // for all ranks to know, once they are joined
+  }
+  require_devices(comm::find_launch(), config, config_error);
+  const std::unique_ptr<comm::Ranks> ranks = comm::join_ranks(config.train.comm_timeout_s);
+  return run_joined(*ranks, config, config_error, command);
+}
+
+}  // namespace heed::train

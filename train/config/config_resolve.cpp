@@ -1,0 +1,248 @@
+#include "train/config/config_resolve.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "autograd/core/check.hpp"
+#include "data/markov_chain.hpp"
+#include "train/config/config_schema.hpp"
+#include "train/config/toml_reader.hpp"
+
+namespace heed::train {
+namespace {
+
+using Chain = data::MarkovChain;
+
+constexpr int64_t kMostTokensPerStep = int64_t{1} << 32;
+
+// Where the one of these keys was given that a reader would change first: on the command line, else the last in the
+// file.
+std::string place_of(const Config& config, std::initializer_list<const char*> keys) {
+  Origin latest{OriginKind::by_default, 0, config.file_name};
+  for (const char* key : keys) {
+    const Origin origin = config.origin(key);
+    if (std::pair(origin.kind, origin.line) > std::pair(latest.kind, latest.line)) {
+      latest = origin;
+    }
+  }
+  return latest.place;
+}
+
+template <class... Args>
+void require_rule(bool holds, const Config& config, std::initializer_list<const char*> keys,
+                  fmt::format_string<Args...> format, Args&&... args) {
+  if (!holds) {
+    throw ConfigError(fmt::format("{}: {}", place_of(config, keys), fmt::format(format, std::forward<Args>(args)...)));
+  }
+}
+
+bool power_is_at_most(int64_t base, int64_t exponent, int64_t limit) {
+  int64_t power = 1;
+  for (int64_t i = 0; i < exponent && power <= limit; ++i) {
+    power *= base;
+  }
+  return power <= limit;
+}
+
+// Where the command line chose otherwise than the file, what the file says beside its own choice falls with it: such
+// keys become their defaults. A key that falls is a choice itself for others, hence the loop.
+void drop_overridden(Config& config) {
+  std::set<std::string> changed;
+  for (const KeySpec& key : schema()) {
+    if (config.origin(key.path()).kind == OriginKind::command_line) changed.insert(key.path());
+  }
+  for (bool again = true; again;) {
+    again = false;
+    for (const KeySpec& key : schema()) {
+      const bool beside = std::any_of(key.conditions.begin(), key.conditions.end(),
+                                      [&](const KeySpec::Condition& one) { return changed.contains(one.key); });
+      if (!(beside || changed.contains(key.replaced_by)) || key.has_effect(config) ||
+          config.origin(key.path()).kind != OriginKind::file)
+        continue;
+      key.reset(config);
+      config.given.erase(key.path());
+      changed.insert(key.path());
+      again = true;
+    }
+  }
+}
+
+void check_presence(const Config& config) {
+  for (const KeySpec& key : schema()) {
+    const bool is_given = config.given.contains(key.path());
+    const char* partner = key.conditions.empty() ? "" : key.conditions.front().key.c_str();
+    require_rule(!key.is_required || is_given || !key.has_effect(config), config, {partner},
+                 "key {} is missing, it must be {}", key.path(), key.allowed);
+    require_rule(!is_given || key.has_effect(config), config, {key.path().c_str()},
+                 "key {} has no effect here, it is only for {}: remove it", key.path(), key.condition());
+  }
+}
+
+// Where the command line shortens a run, what the file says for a longer one does not stand in the way.
+void lower_to_steps(Config& config, const char* key, int64_t& value) {
+  const int64_t steps = config.train.steps;
+  if (value <= steps || config.origin(key).kind != OriginKind::file ||
+      config.origin("train.steps").kind != OriginKind::command_line)
+    return;
+  config.notices.push_back(fmt::format("{0} = {1} exceeds train.steps = {2} and is lowered to {2}", key, value, steps));
+  value = steps;
+}
+
+void note_idle_seed(Config& config) {
+  if (!config.given.contains("train.seed") || uses_train_seed(config)) return;
+  config.notices.emplace_back(
+      "train.seed has no effect: dropout is 0; the seeds that change a run are model.seed and data.seed");
+}
+
+bool uses_bpe(const DataConfig& data) {
+  return data.source == DataSource::text && data.tokenizer == data::TokenizerKind::bpe;
+}
+
+void fill_in(Config& config) {
+  if (config.data.is_synthetic()) config.model.vocab_size = config.data.vocab_size;
+  if (uses_bpe(config.data) && !config.given.contains("data.vocab_size")) config.data.vocab_size = 512;
+  config.model.num_kv_heads = config.model.kv_heads();
+  config.model.d_ff = config.model.feed_forward_size();
+  if (config.data.is_synthetic() && !config.given.contains("data.alpha")) {
+    config.data.alpha.assign(static_cast<std::size_t>(config.data.levels()), 4.0);
+    constexpr double kFirst[] = {32.0, 8.0};
+    std::copy_n(kFirst, std::min(config.data.alpha.size(), std::size(kFirst)), config.data.alpha.begin());
+  }
+  if (config.train.run_dir.empty()) {
+    // By way of the key, so that the resolved config reads back.
+    const std::string stem = std::filesystem::path(config.file_name).stem().string();
+    const std::optional<ConfigValue> value = read_toml_value(quote("runs/" + stem));
+    require_rule(value && find_key("train", "run_dir")->set(config, *value), config, {"train.run_dir"},
+                 "the name of the file is not plain UTF-8, so key train.run_dir must be given");
+  }
+}
+
+void check_model(const Config& config) {
+  const nn::GptConfig& model = config.model;
+  require_rule(model.d_model % model.num_heads == 0, config, {"model.d_model", "model.num_heads"},
+               "d_model = {} is not a multiple of num_heads = {}: change one of them", model.d_model, model.num_heads);
+  require_rule(model.num_heads % model.num_kv_heads == 0, config, {"model.num_heads", "model.num_kv_heads"},
+               "num_heads = {} is not a multiple of num_kv_heads = {}: change one of them", model.num_heads,
+               model.num_kv_heads);
+}
+
+void check_offsets(const Config& config) {
+  std::vector<int64_t> sorted = config.data.offsets;
+  std::sort(sorted.begin(), sorted.end());
+  require_rule(!sorted.empty(), config, {"data.offsets"}, "offsets is empty, it must have at least one element");
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  require_rule(twice == sorted.end(), config, {"data.offsets"}, "offsets = {} has an element twice, all must differ",
+               find_key("data", "offsets")->get(config));
+}
+
+// Before the source itself checks it, which it does when it is made.
+void check_source_size(const Config& config) {
+  const DataConfig& data = config.data;
+  const bool is_ngram = data.source == DataSource::ngram;
+  const std::string depth = is_ngram ? "order" : "offsets";
+  const std::string depth_value = find_key("data", depth)->get(config);
+  const int64_t memory = is_ngram ? data.order - 1 : *std::max_element(data.offsets.begin(), data.offsets.end());
+  const int64_t levels = data.levels();
+  require_rule(power_is_at_most(data.vocab_size, memory, Chain::kMaxStates), config,
+               {"data.vocab_size", "data.order", "data.offsets"},
+               "vocab_size = {} and {} = {} make {}^{} states, at most {} are allowed: lower one of them",
+               data.vocab_size, depth, depth_value, data.vocab_size, memory, Chain::kMaxStates);
+  require_rule(power_is_at_most(data.vocab_size, levels, Chain::kMaxTableEntries), config,
+               {"data.vocab_size", "data.order", "data.offsets"},
+               "vocab_size = {} and {} = {} make {}^{} probabilities, at most {} are allowed: lower one of them",
+               data.vocab_size, depth, depth_value, data.vocab_size, levels, Chain::kMaxTableEntries);
+  require_rule(static_cast<int64_t>(data.alpha.size()) == levels, config, {"data.alpha", "data.order", "data.offsets"},
+               "alpha has {} elements, {} = {} needs {}: the first for no context, then one for each token of context",
+               data.alpha.size(), depth, depth_value, levels);
+}
+
+void check_data(const Config& config) {
+  const DataConfig& data = config.data;
+  if (data.source == DataSource::skip) check_offsets(config);
+  if (data.is_synthetic()) check_source_size(config);
+  require_rule(data.val_fraction + data.test_fraction < 1, config, {"data.val_fraction", "data.test_fraction"},
+               "val_fraction = {} and test_fraction = {} leave nothing to train on: lower one of them",
+               data.val_fraction, data.test_fraction);
+}
+
+void check_optim(const Config& config) {
+  const OptimConfig& optim = config.optim;
+  require_rule(optim.min_learning_rate <= optim.learning_rate, config,
+               {"optim.learning_rate", "optim.min_learning_rate"},
+               "min_learning_rate = {} is more than learning_rate = {}: change one of them", optim.min_learning_rate,
+               optim.learning_rate);
+  require_rule(optim.warmup_steps <= config.train.steps, config, {"optim.warmup_steps", "train.steps"},
+               "warmup_steps = {0} is more than steps = {1}: set optim.warmup_steps to at most {1}, or for a short run "
+               "of a longer schedule set train.steps to at least {0} and train.stop_after={1}",
+               optim.warmup_steps, config.train.steps);
+}
+
+void check_train(const Config& config) {
+  require_rule(config.train.stop_after <= config.train.steps, config, {"train.stop_after", "train.steps"},
+               "stop_after = {} is more than steps = {}: change one of them", config.train.stop_after,
+               config.train.steps);
+  require_rule(!config.train.tf32 || config.train.precision == DType::f32, config, {"train.tf32", "train.precision"},
+               "tf32 = true is for f32 matrix products, not with precision = \"{}\": change one of them",
+               name(config.train.precision));
+}
+
+void check_shares(const Config& config) {
+  const TrainConfig& train = config.train;
+  if (train.micro_batch_size == 0) {
+    require_rule(train.batch_size % train.ranks == 0, config, {"train.batch_size"},
+                 "batch_size = {} is not a multiple of the number of ranks, {}: change train.batch_size or the number "
+                 "of ranks",
+                 train.batch_size, train.ranks);
+    return;
+  }
+  require_rule(train.batch_size % (train.ranks * train.micro_batch_size) == 0, config,
+               {"train.batch_size", "train.micro_batch_size"},
+               "batch_size = {} is not a multiple of ranks ({}) times micro_batch_size = {}: change one of them",
+               train.batch_size, train.ranks, train.micro_batch_size);
+}
+
+void check_batch(const Config& config) {
+  const auto& [model, train] = std::tie(config.model, config.train);
+  check_shares(config);
+  require_rule(train.batch_size <= kMostTokensPerStep / model.seq_len, config, {"train.batch_size", "model.seq_len"},
+               "batch_size = {} times seq_len = {} is more than 2^32 tokens per step: lower one of them",
+               train.batch_size, model.seq_len);
+  // Dropout of attention weights numbers them over the whole batch; a double is exact enough far below 2^63.
+  const double weights = static_cast<double>(train.batch_size) * static_cast<double>(model.num_heads) *
+                         static_cast<double>(model.seq_len) * static_cast<double>(model.seq_len);
+  require_rule(
+      weights <= 0x1p62, config, {"train.batch_size", "model.num_heads", "model.seq_len"},
+      "batch_size = {}, num_heads = {} and seq_len = {} make more than 2^62 attention weights: lower one of them",
+      train.batch_size, model.num_heads, model.seq_len);
+}
+
+}  // namespace
+
+bool uses_train_seed(const Config& config) { return config.model.dropout > 0 || config.model.attention_dropout > 0; }
+
+void share_batch(Config& config, int64_t ranks) {
+  config.train.ranks = ranks;
+  check_shares(config);
+}
+
+void resolve_config(Config& config) {
+  drop_overridden(config);
+  check_presence(config);
+  fill_in(config);
+  lower_to_steps(config, "optim.warmup_steps", config.optim.warmup_steps);
+  lower_to_steps(config, "train.stop_after", config.train.stop_after);
+  note_idle_seed(config);
+  check_model(config);
+  check_data(config);
+  check_optim(config);
+  check_train(config);
+  check_batch(config);
+}
+
+}  // namespace heed::train

@@ -1,0 +1,356 @@
+#include "train/config/config_schema.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "data/dirichlet.hpp"
+#include "data/markov_chain.hpp"
+#include "train/config/value_format.hpp"
+
+namespace heed::train {
+namespace {
+
+// The keys of one table, which are the members of one struct of Config.
+template <class Struct>
+class Table {
+ public:
+  Table(std::vector<KeySpec>& keys, std::string name, Struct Config::*section)
+      : keys_(keys), name_(std::move(name)), section_(section) {}
+
+  template <class T>
+  KeySpec& add(std::string name, T Struct::*member, const ValueFormat<T>& format, std::string meaning) {
+    KeySpec& key = keys_.emplace_back();
+    key.table = name_;
+    key.name = std::move(name);
+    key.meaning = std::move(meaning);
+    key.allowed = format.allowed;
+    key.is_text = format.is_text;
+    key.set = [section = section_, member, read = format.read](Config& config, const ConfigValue& value) {
+      const std::optional<T> result = read(value);
+      config.*section.*member = result.value_or(config.*section.*member);
+      return result.has_value();
+    };
+    key.reset = [section = section_, member](Config& config) { config.*section.*member = Struct{}.*member; };
+    key.get = [section = section_, member, write = format.write](const Config& config) {
+      return write(config.*section.*member);
+    };
+    return key;
+  }
+
+ private:
+  std::vector<KeySpec>& keys_;
+  std::string name_;
+  Struct Config::*section_;
+};
+
+// Largest values are far above what runs, and small enough that no count of elements or bytes overflows int64.
+// Smallest values above 0 are those that do not vanish in f32; with clip_norm that is the factor on the gradients,
+// which a norm of up to 1e38 divides.
+
+void add_model_keys(std::vector<KeySpec>& keys) {
+  using nn::Activation, nn::GptConfig, nn::NormPosition, nn::Position;
+  Table<GptConfig> model(keys, "model", &Config::model);
+  model.add("num_layers", &GptConfig::num_layers, integer(1, 1024), "number of Transformer blocks");
+  model.add("d_model", &GptConfig::d_model, integer(1, 65536), "width of the residual stream");
+  model.add("num_heads", &GptConfig::num_heads, integer(1, 65536), "attention heads; must divide d_model");
+  model
+      .add("num_kv_heads", &GptConfig::num_kv_heads, integer(1, 65536),
+           "key/value heads; must divide num_heads (fewer than num_heads: GQA, 1: MQA)")
+      .default_is("num_heads");
+  model.add("d_ff", &GptConfig::d_ff, integer(1, 1'048'576), "hidden width of the MLP").default_is("4 * d_model");
+  model.add("seq_len", &GptConfig::seq_len, integer(1, 1'048'576), "tokens per sequence");
+  model.add("norm_position", &GptConfig::norm_position,
+            choice<NormPosition>({{"pre", NormPosition::pre}, {"post", NormPosition::post}}),
+            "\"pre\": LayerNorm before each sublayer (GPT-2); \"post\": after the residual addition (Vaswani et al.)");
+  model.add("norm_eps", &GptConfig::norm_eps, number(1e-12, 1), "epsilon that LayerNorm adds to the variance");
+  model.add("activation", &GptConfig::activation,
+            choice<Activation>({{"gelu", Activation::gelu}, {"relu", Activation::relu}}),
+            "MLP activation; \"gelu\" is the tanh approximation");
+  model.add("position", &GptConfig::position,
+            choice<Position>(
+                {{"learned", Position::learned}, {"sinusoidal", Position::sinusoidal}, {"none", Position::none}}),
+            "position embedding, added to the token embedding");
+  // With p = 1 nothing would be left, nor would it with a p that rounds to 1.
+  model.add("dropout", &GptConfig::dropout, number(0, 0.99), "dropout probability on embeddings and residual branches");
+  model.add("attention_dropout", &GptConfig::attention_dropout, number(0, 0.99),
+            "dropout probability on attention weights");
+  model.add("bias", &GptConfig::bias, boolean(), "linear layers and LayerNorm have a bias");
+  model.add("tie_embeddings", &GptConfig::tie_embeddings, boolean(),
+            "tie the output projection (lm_head) to the token embedding");
+  model.add("init_std", &GptConfig::init_std, number(1e-6, 10), "standard deviation of the initial weights");
+  model.add("seed", &GptConfig::seed, seed_number(), "random seed of weight initialisation");
+}
+
+void add_text_keys(Table<DataConfig>& source) {
+  using data::TextSplit, data::TokenizerKind;
+  source
+      .add("tokenizer", &DataConfig::tokenizer,
+           choice<TokenizerKind>(
+               {{"char", TokenizerKind::character}, {"byte", TokenizerKind::byte}, {"bpe", TokenizerKind::bpe}}),
+           "what a token is: a character, a byte, or a byte-pair piece learnt from the text")
+      .only_with("data.source", {"text"});
+  source
+      .add("split", &DataConfig::split,
+           choice<TextSplit>({{"position", TextSplit::position}, {"lines", TextSplit::lines}}),
+           "\"position\": consecutive parts of the text; \"lines\": each line is one sequence")
+      .only_with("data.source", {"text"});
+  source
+      .add("val_fraction", &DataConfig::val_fraction, number(0, 0.99),
+           "fraction of the text for validation; 0: no validation, so no best.h5")
+      .only_with("data.source", {"text"})
+      .unless("data.val_lines");
+  source.add("test_fraction", &DataConfig::test_fraction, number(0, 0.99), "fraction of the text for the test split")
+      .only_with("data.source", {"text"})
+      .unless("data.test_lines");
+  source
+      .add("val_lines", &DataConfig::val_lines, integer(0, 1'000'000'000),
+           "number of lines for validation; 0: val_fraction decides")
+      .only_with("data.split", {"lines"});
+  source
+      .add("test_lines", &DataConfig::test_lines, integer(0, 1'000'000'000),
+           "number of lines for the test split; 0: test_fraction decides")
+      .only_with("data.split", {"lines"});
+}
+
+void add_data_keys(std::vector<KeySpec>& keys) {
+  Table<DataConfig> source(keys, "data", &Config::data);
+  source
+      .add("source", &DataConfig::source,
+           choice<DataSource>({{"ngram", DataSource::ngram},
+                               {"skip", DataSource::skip},
+                               {"text", DataSource::text},
+                               {"tokens", DataSource::tokens}}),
+           "where the tokens come from: a random source, a text file or a token file")
+      .required();
+  source.add("vocab_size", &DataConfig::vocab_size, integer(2, 65536), "vocabulary size")
+      .default_is("32, for bpe 512")
+      .only_with("data.source", {"ngram", "skip"})
+      .only_with("data.tokenizer", {"bpe"});
+  source
+      .add("order", &DataConfig::order, integer(1, data::MarkovChain::kMaxMemory + 1),
+           "each token depends on the order - 1 tokens before it")
+      .only_with("data.source", {"ngram"});
+  source
+      .add("offsets", &DataConfig::offsets, list(integer(1, data::MarkovChain::kMaxMemory)),
+           "each token depends on the tokens this many places before it; all different")
+      .required()
+      .only_with("data.source", {"skip"});
+  source
+      .add("alpha", &DataConfig::alpha, list(number(data::kMinAlpha, data::kMaxAlpha)),
+           "Dirichlet concentrations of the source: the first without context, then one for each token of context")
+      .default_is("[32, 8, 4, 4, …]")
+      .only_with("data.source", {"ngram", "skip"});
+  source.add(
+      "seed", &DataConfig::seed, seed_number(),
+      "random seed of the source's tables and of the sampled sequences, with split = \"lines\" of the split too");
+  source
+      .add("path", &DataConfig::path, path_name(),
+           "text file or token file; a relative path counts from the current folder, ~ is the home folder")
+      .required()
+      .changeable()
+      .only_with("data.source", {"text", "tokens"});
+  add_text_keys(source);
+}
+
+void add_optim_keys(std::vector<KeySpec>& keys) {
+  Table<OptimConfig> optim(keys, "optim", &Config::optim);
+  optim.add("optimizer", &OptimConfig::optimizer,
+            choice<OptimizerKind>({{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}}),
+            "the optimizer; \"sgd\" has no momentum");
+  optim.add("learning_rate", &OptimConfig::learning_rate, number(1e-12, 1e30),
+            "peak learning rate, reached at the end of warm-up");
+  optim.add("min_learning_rate", &OptimConfig::min_learning_rate, number(0, 1e30), "final learning rate of the decay")
+      .only_with("optim.schedule", {"cosine", "linear"});
+  optim.add(
+      "schedule", &OptimConfig::schedule,
+      choice<ScheduleKind>(
+          {{"cosine", ScheduleKind::cosine}, {"linear", ScheduleKind::linear}, {"constant", ScheduleKind::constant}}),
+      "decay of the learning rate after warm-up");
+  optim.add("warmup_steps", &OptimConfig::warmup_steps, integer(0, 1'000'000'000),
+            "linear warm-up steps (at most train.steps)");
+  optim.add("weight_decay", &OptimConfig::weight_decay, number(0, 1000),
+            "decoupled weight decay, on matrices and embeddings only");
+  // 1 - beta must not vanish in f32.
+  optim
+      .add("beta1", &OptimConfig::beta1, number(0, 0.999999),
+           "decay rate of the first moment, the running mean of the gradient")
+      .only_with("optim.optimizer", {"adamw"});
+  optim
+      .add("beta2", &OptimConfig::beta2, number(0, 0.999999),
+           "decay rate of the second moment, the running mean of the squared gradient")
+      .only_with("optim.optimizer", {"adamw"});
+  optim.add("eps", &OptimConfig::eps, number(1e-20, 1), "epsilon in the denominator of AdamW")
+      .only_with("optim.optimizer", {"adamw"});
+  optim.add("clip_norm", &OptimConfig::clip_norm, number_or_zero(1e-6, 1e6),
+            "clip the global gradient norm to this; 0: off");
+}
+
+void add_train_keys(std::vector<KeySpec>& keys) {
+  Table<TrainConfig> train(keys, "train", &Config::train);
+  train.add("steps", &TrainConfig::steps, integer(1, 1'000'000'000), "number of training steps").changeable();
+  train
+      .add("stop_after", &TrainConfig::stop_after, integer(0, 1'000'000'000),
+           "stop early after this many steps, with the schedule of train.steps; 0: off")
+      .changeable();
+  train.add("batch_size", &TrainConfig::batch_size, integer(1, 1'048'576),
+            "sequences per step, over all ranks and micro-batches");
+  train
+      .add("micro_batch_size", &TrainConfig::micro_batch_size, integer(0, 1'048'576),
+           "sequences per forward/backward pass (gradient accumulation); must divide batch_size; 0: the whole batch")
+      .changeable();
+  train.add("seed", &TrainConfig::seed, seed_number(),
+            "random seed of the dropout masks; without dropout it has no effect");
+  train
+      .add("device", &TrainConfig::device,
+           choice<DeviceChoice>(
+               {{"auto", DeviceChoice::automatic}, {"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}}),
+           "where the model runs; \"auto\": on a CUDA device if there is one, else on the CPU")
+      .changeable();
+  train
+      .add("cuda_graph", &TrainConfig::cuda_graph, boolean(),
+           "on CUDA: capture a step as a CUDA graph and replay it, instead of launching each operation")
+      .only_with("train.device", {"auto", "cuda"})
+      .changeable();
+  train
+      .add("tf32", &TrainConfig::tf32, boolean(),
+           "on CUDA: f32 matrix products in TF32 on tensor cores, with 10 mantissa bits in their inputs")
+      .only_with("train.device", {"auto", "cuda"});
+  train.add("precision", &TrainConfig::precision,
+            choice<DType>({{"f32", DType::f32}, {"bf16", DType::bf16}, {"f64", DType::f64}}),
+            "compute precision; \"bf16\": activations and matrix products in bf16; weights, moments, gradients and "
+            "sums in f32");
+  train
+      .add("recompute", &TrainConfig::recompute, boolean(),
+           "activation checkpointing: recompute each block in the backward pass to save memory")
+      .changeable();
+  train
+      .add("detect_anomaly", &TrainConfig::detect_anomaly, boolean(),
+           "name the operation that made the first NaN or infinity")
+      .changeable();
+  train
+      .add("shard_optimizer", &TrainConfig::shard_optimizer, boolean(),
+           "with several ranks: each rank keeps only its shard of the optimizer state and of bf16's f32 weights "
+           "(ZeRO-1)")
+      .changeable();
+  train
+      .add("comm_timeout_s", &TrainConfig::comm_timeout_s, number(0.1, 1e6),
+           "with several ranks: longest wait for another rank, in seconds, before the run ends")
+      .changeable();
+  train.add("eval_interval", &TrainConfig::eval_interval, integer(1, 1'000'000'000), "steps between evaluations")
+      .changeable();
+  train
+      .add("eval_batches", &TrainConfig::eval_batches, integer(0, 1'000'000'000),
+           "batches per evaluation; 0: the full split")
+      .changeable();
+  train
+      .add("final_eval", &TrainConfig::final_eval,
+           choice<FinalEval>({{"full", FinalEval::full}, {"subset", FinalEval::subset}, {"none", FinalEval::none}}),
+           "evaluation at the end of the run: the full splits, the first eval_batches batches, or none")
+      .changeable();
+  train.add("log_interval", &TrainConfig::log_interval, integer(1, 1'000'000'000), "steps between log lines")
+      .changeable();
+  train
+      .add("run_dir", &TrainConfig::run_dir, path_name(),
+           "run directory, ~ is the home folder; existing_run decides what happens to an earlier run there")
+      .default_is("runs/ and the name of the config file")
+      .changeable();
+  train
+      .add("existing_run", &TrainConfig::existing_run,
+           choice<ExistingRun>({{"move", ExistingRun::move}, {"refuse", ExistingRun::refuse}}),
+           "what to do with an earlier run in run_dir: move it aside to run_dir.1, .2, …, or refuse to start")
+      .changeable();
+  train
+      .add("save_interval", &TrainConfig::save_interval, integer(0, 1'000'000'000),
+           "steps between checkpoints; 0: only at the end")
+      .changeable();
+  train
+      .add("keep_checkpoints", &TrainConfig::keep_checkpoints, integer(0, 1'000'000),
+           "older checkpoints to keep besides last and best")
+      .changeable();
+}
+
+}  // namespace
+
+KeySpec& KeySpec::changeable() {
+  may_change = true;
+  return *this;
+}
+
+KeySpec& KeySpec::required() {
+  is_required = true;
+  return *this;
+}
+
+KeySpec& KeySpec::default_is(std::string text) {
+  default_text = std::move(text);
+  return *this;
+}
+
+KeySpec& KeySpec::only_with(std::string other, std::vector<std::string> values) {
+  for (std::string& value : values) value = quote(value);
+  conditions.push_back({std::move(other), std::move(values)});
+  return *this;
+}
+
+KeySpec& KeySpec::unless(std::string other) {
+  replaced_by = std::move(other);
+  return *this;
+}
+
+bool KeySpec::has_effect(const Config& config) const {
+  const auto value_of = [&](const std::string& path) {
+    const auto is_it = [&](const KeySpec& key) { return key.path() == path; };
+    return std::find_if(schema().begin(), schema().end(), is_it)->get(config);
+  };
+  const auto holds = [&](const Condition& condition) {
+    return std::find(condition.values.begin(), condition.values.end(), value_of(condition.key)) !=
+           condition.values.end();
+  };
+  if (!replaced_by.empty() && value_of(replaced_by) != "0") return false;
+  return conditions.empty() || std::any_of(conditions.begin(), conditions.end(), holds);
+}
+
+std::string KeySpec::condition() const {
+  std::string text;
+  for (const Condition& one : conditions) {
+    text += fmt::format("{}{} = {}", text.empty() ? "" : " or ", one.key, join_alternatives(one.values));
+  }
+  return replaced_by.empty() ? text : fmt::format("{} with {} = 0", text, replaced_by);
+}
+
+const std::vector<KeySpec>& schema() {
+  static const std::vector<KeySpec> keys = [] {
+    std::vector<KeySpec> all;
+    add_model_keys(all);
+    add_data_keys(all);
+    add_optim_keys(all);
+    add_train_keys(all);
+    return all;
+  }();
+  return keys;
+}
+
+bool is_table(std::string_view name) {
+  return std::any_of(schema().begin(), schema().end(), [&](const KeySpec& key) { return key.table == name; });
+}
+
+const KeySpec* find_key(std::string_view table, std::string_view name) {
+  const auto found = std::find_if(schema().begin(), schema().end(),
+                                  [&](const KeySpec& key) { return key.table == table && key.name == name; });
+  return found != schema().end() ? &*found : nullptr;
+}
+
+std::vector<const KeySpec*> find_keys(std::string_view name) {
+  std::vector<const KeySpec*> found;
+  for (const KeySpec& key : schema()) {
+    if (key.name == name) {
+      found.push_back(&key);
+    }
+  }
+  return found;
+}
+
+}  // namespace heed::train

@@ -1,0 +1,134 @@
+#include "train/run/metrics.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "autograd/core/check.hpp"
+#include "autograd/core/host_limits.hpp"
+#include "data/io/descriptor.hpp"
+#include "data/io/durable_file.hpp"
+#include "data/io/posix_file.hpp"
+
+namespace heed::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kOldHeader =
+    "step,tokens,train_loss,val_loss,learning_rate,grad_norm,tokens_per_s,seconds\n";
+
+struct Rows {
+  std::string text = std::string(kMetricsHeader);
+  int64_t last_step = 0;
+};
+
+// The rows of the steps up to `step`. What follows them is not looked at: a kill may have cut it off.
+Rows rows_until(std::string_view text, const std::string& name, int64_t step) {
+  require<DataError>(starts_with_metrics_header(text), "{} does not begin with the line {}", name,
+                     kMetricsHeader.substr(0, kMetricsHeader.size() - 1));
+  const bool is_old = text.starts_with(kOldHeader);
+  Rows kept;
+  std::string_view rest = text.substr(is_old ? kOldHeader.size() : kMetricsHeader.size());
+  for (size_t end; kept.last_step < step && (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1)) {
+    int64_t number = 0;
+    const auto [stop, error] = std::from_chars(rest.data(), rest.data() + end, number);
+    require<DataError>(error == std::errc() && *stop == ',' && number > kept.last_step,
+                       "{}: the line after the row of step {} is not the row of a later step", name, kept.last_step);
+    if (number > step) break;
+    // Without final_val_loss: the run continues.
+    kept.text += std::string(rest.substr(0, is_old ? end : rest.substr(0, end).rfind(','))) + ",\n";
+    kept.last_step = number;
+  }
+  return kept;
+}
+
+std::string read_text(const fs::path& path) {
+  const data::PosixFile file(path.string(), data::PosixFile::Access::read);
+  return with_memory({.bytes = file.size(), .what = file.name(), .advice = "move it away, and a new one is started"},
+                     [&] {
+                       std::string text(static_cast<size_t>(file.size()), '\0');
+                       file.read(0, text);
+                       return text;
+                     });
+}
+
+// As above, nothing where there is no file.
+Rows read_rows(const fs::path& path, int64_t step) {
+  if (!fs::exists(fs::symlink_status(path))) return {};
+  try {
+    return rows_until(read_text(path), data::quoted_path(path.string()), step);
+  } catch (const DataError& error) {
+    throw CheckpointError(fmt::format("resume: {}; repair it, or move it away and a new one is started", error.what()));
+  }
+}
+
+void replace(const fs::path& path, const std::string& text) {
+  try {
+    write_file_durably(path, text);
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(fmt::format("cannot write {}: {}", path.string(), error.what()));
+  }
+}
+
+std::string number(std::optional<double> value) { return value ? fmt::format("{:.9g}", *value) : ""; }
+
+}  // namespace
+
+bool starts_with_metrics_header(std::string_view text) {
+  return text.starts_with(kMetricsHeader) || text.starts_with(kOldHeader);
+}
+
+MetricsFile::MetricsFile(const fs::path& path, std::optional<int64_t> resumed_step) : path_(path) {
+  const Rows rows = resumed_step ? read_rows(path, *resumed_step) : Rows();
+  last_step_ = rows.last_step;
+  replace(path_, rows.text);
+  open();
+}
+
+MetricsFile::~MetricsFile() {
+  if (file_ != nullptr) std::fclose(file_);
+}
+
+void MetricsFile::open() {
+  file_ = std::fopen(path_.c_str(), "ae");
+  if (file_ == nullptr) fail();
+}
+
+void MetricsFile::write(const MetricsRow& row) {
+  const std::string text = fmt::format("{},{},{:.9g},{},{:.9g},{:.9g},{:.9g},{:.9g},{}\n", row.step, row.tokens,
+                                       row.train_loss, number(row.val_loss), row.learning_rate, row.grad_norm,
+                                       row.tokens_per_s, row.seconds, number(row.final_val_loss));
+  last_step_ = row.step;
+  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) fail();
+}
+
+void MetricsFile::flush() {
+  if (std::fflush(file_) != 0 || std::ferror(file_) != 0) fail();
+}
+
+void MetricsFile::sync() {
+  flush();
+  if (retry_interrupted([&] { return ::fsync(::fileno(file_)); }) != 0) fail();
+}
+
+void MetricsFile::set_last(int64_t step, Column column, double value) {
+  flush();
+  if (last_step_ != step) return;  // its row was missing on --resume
+  std::string text = read_text(path_);
+  size_t begin = text.rfind('\n', text.size() - 2) + 1;
+  for (int i = 0; i < static_cast<int>(column); ++i) begin = text.find(',', begin) + 1;
+  text.replace(begin, text.find_first_of(",\n", begin) - begin, number(value));
+  std::fclose(std::exchange(file_, nullptr));
+  replace(path_, text);
+  open();
+}
+
+void MetricsFile::fail() const {
+  throw CheckpointError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
+}
+
+}  // namespace heed::train

@@ -1,0 +1,426 @@
+#include "train/run/run.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "train/checkpoint/checkpoint_folder.hpp"
+#include "train/comm/agreement.hpp"
+#include "train/run/reporter.hpp"
+#include "train/run/run_folder.hpp"
+#include "train/run/snapshot.hpp"
+#include "train/run/stop_signal.hpp"
+#include "train/trainer/memory_table.hpp"
+#include "train/trainer/trainer.hpp"
+
+namespace heed::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+class Run {
+ public:
+  // config: after fix_paths().
+  Run(const Config& config, const RunOptions& options, comm::Ranks& ranks)
+      : config_(config),
+        ranks_(ranks),
+        trainer_(config, ranks),
+        checkpoints_(config.train.run_dir, config.train.keep_checkpoints),
+        reporter_(trainer_),
+        has_validation_(trainer_.has_windows(data::Split::validation)),
+        last_step_(config.train.stop_after == 0 ? config.train.steps : config.train.stop_after) {
+    std::optional<int64_t> resumed_step;
+    comm::agree(ranks_, [&] {
+      if (!ranks_.is_root()) return;
+      folder_.emplace(config, options.resume);
+      show_notices();  // where an earlier run went, whatever comes
+    });
+    if (options.resume) {
+      comm::agree(ranks_, [&] { resumed_step = load(); });
+      // What decides whether a save follows must be the same, too.
+      comm::require_same(ranks_, "checkpoint",
+                         fmt::format("step {}, best validation loss {}", *resumed_step,
+                                     state_.best_val_loss ? fmt::format("{:.17g}", *state_.best_val_loss) : "none"));
+      trainer_.require_same_weights();
+    }
+    comm::agree(ranks_, [&] {
+      if (folder_) begin(resumed_step);
+    });
+  }
+
+  Summary train() {
+    const StopSignal signal;
+    try {
+      if (state_.evaluation_pending) evaluate_pending();
+      while (trainer_.step() < last_step_ && !must_stop()) step();
+      // Also where nothing was left to do: the checkpoint may have been another process's.
+      if (saved_step_ != trainer_.step()) {
+        check_last_state();
+        save();
+      }
+      return end();
+    } catch (const std::exception& error) {
+      end_by_error(error);
+      throw;
+    }
+  }
+
+ private:
+  // The root's part.
+  void begin(std::optional<int64_t> resumed_step) {
+    // Whether the disk takes files shows before any of the run is touched.
+    checkpoints_.prepare(planned_checkpoints());
+    folder_->begin(resumed_step);
+    for (const std::string& notice : trainer_.config().notices) reporter_.line("notice        " + notice);
+    const std::string changes = trainer_.source().text_changes();
+    if (!changes.empty()) reporter_.line("notice        text normalized: " + changes);
+    show_notices();
+    reporter_.start(folder_->path().string());
+    if (!has_validation_)
+      reporter_.line("validation    none: the data has no such split, and there will be no best.h5");
+    if (resumed_step) reporter_.line(fmt::format("resumed       at step {}", *resumed_step));
+    if (reporter_.failure().empty()) return;
+    folder_->write(Summary{.status = RunStatus::failed, .reason = reporter_.failure(), .steps = trainer_.step()});
+    throw Error(reporter_.failure());
+  }
+
+  PlannedCheckpoints planned_checkpoints() const {
+    const int64_t left = std::max<int64_t>(last_step_ - trainer_.step(), 0), interval = config_.train.save_interval;
+    return {.file_bytes = snapshot_file_bytes(trainer_),
+            .saves = 1 + (interval == 0 ? 0 : left / interval),
+            .has_best = has_validation_};
+  }
+
+  void show_notices() {
+    for (const std::string& notice : checkpoints_.take_notices()) reporter_.line("notice        " + notice);
+    if (!folder_) return;
+    for (const std::string& notice : folder_->take_notices()) reporter_.line("notice        " + notice);
+  }
+
+  // Whatever ends the run, it is after a save.
+  bool wishes_to_stop() const {
+    return StopSignal::received() != 0 || !reporter_.failure().empty() || !write_failure_.empty();
+  }
+  // Several ranks agree on it in each step.
+  bool must_stop() const { return agreed_stop_ || (ranks_.size() == 1 && wishes_to_stop()); }
+
+  // Gives the steps that are done.
+  int64_t load() {
+    const LoadedCheckpoint loaded = checkpoints_.load_newest();
+    for (const std::string& notice : loaded.notices) reporter_.line("notice        " + notice);
+    Restored restored = restore(trainer_, loaded.content);
+    state_ = std::move(restored.state);
+    for (const std::string& notice : restored.notices) reporter_.line("notice        " + notice);
+    if (!loaded.has_its_best) state_.best_val_loss.reset();
+    forget_incomparable_best();
+    wall_seconds_before_ = state_.wall_seconds;
+    require<ConfigError>(trainer_.step() <= last_step_,
+                         "resume: the checkpoint is at step {}, {} = {} must be at least that", trainer_.step(),
+                         config_.train.stop_after == 0 ? "train.steps" : "train.stop_after", last_step_);
+    return trainer_.step();
+  }
+
+  // A loss over fewer or other windows is no best for those of now.
+  void forget_incomparable_best() {
+    const int64_t windows = trainer_.eval_windows(data::Split::validation, config_.train.eval_batches);
+    if (!state_.best_val_loss || state_.best_val_windows == windows) return;
+    reporter_.line(fmt::format(
+        "notice        best_val_loss is reset: {:.4f} was measured on {} validation sequences, train.eval_batches = {} "
+        "now covers {}",
+        *state_.best_val_loss, state_.best_val_windows, config_.train.eval_batches, windows));
+    state_.best_val_loss.reset();
+  }
+
+  double rate() const { return state_.seconds > 0 ? static_cast<double>(state_.tokens) / state_.seconds : 0; }
+
+  void step() {
+    const auto begin = Clock::now();
+    const Update update = trainer_.update(wishes_to_stop());
+    agreed_stop_ = update.must_stop;
+    const double seconds = seconds_since(begin);
+    state_.seconds += seconds;
+    seconds_here_ += seconds;
+    ++steps_here_;
+    state_.tokens += update.targets;
+    if (!measured_) {
+      if (update.step == 1) reporter_.check_first_loss(update.loss);
+      reporter_.line(measured_memory(memory_report(trainer_.device())));
+      measured_ = true;
+    }
+    state_.train_loss = update.loss;
+    reporter_.update(update, rate(), seconds);
+    const bool last = update.step == config_.train.steps;
+    const bool is_due = has_validation_ && (last || update.step % config_.train.eval_interval == 0);
+    // Always the same windows, so that the best is the best of equals; end() takes what train.final_eval says.
+    std::optional<Evaluation> evaluation;
+    state_.evaluation_pending = is_due;
+    try {
+      if (is_due) evaluation = evaluate(config_.train.eval_batches);
+    } catch (const std::exception&) {
+      record(update, {});  // the step itself is whole
+      throw;
+    }
+    state_.evaluation_pending = is_due && !evaluation;
+    record(update, evaluation);
+    if (evaluation) save_if_best(*evaluation);
+    if (config_.train.save_interval > 0 && update.step % config_.train.save_interval == 0) save();
+  }
+
+  // A row that cannot be written ends the run as a signal does: after a save, by all ranks.
+  template <class Write>
+  void write_metrics(Write write) {
+    if (!folder_ || !write_failure_.empty()) return;
+    try {
+      write(folder_->metrics());
+    } catch (const Error& error) {
+      write_failure_ = error.what();
+    }
+  }
+
+  void record(const Update& update, const std::optional<Evaluation>& evaluation) {
+    state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
+    write_metrics([&](MetricsFile& metrics) {
+      metrics.write(MetricsRow{.step = update.step,
+                               .tokens = state_.tokens,
+                               .train_loss = update.loss,
+                               .val_loss = evaluation ? std::optional(evaluation->loss) : std::nullopt,
+                               .learning_rate = update.learning_rate,
+                               .grad_norm = update.grad_norm,
+                               .tokens_per_s = rate(),
+                               .seconds = state_.wall_seconds});
+      if (evaluation || update.step % config_.train.log_interval == 0) metrics.flush();
+    });
+  }
+
+  // Nothing where a signal stopped it, on all ranks.
+  std::optional<Evaluation> evaluate(int64_t batches, data::Split split = data::Split::validation,
+                                     bool is_final = false) {
+    const auto progress = reporter_.evaluating(split, batches, [this] { return wishes_to_stop(); });
+    const std::optional<Evaluation> evaluation = trainer_.evaluate(split, batches, progress);
+    if (!evaluation) agreed_stop_ = true;
+    if (!evaluation) return {};
+    if (!std::isfinite(evaluation->loss)) trainer_.report_diverged_evaluation(split, batches, evaluation->loss);
+    if (split != data::Split::validation) return evaluation;
+    validation_ = evaluation;
+    validation_step_ = trainer_.step();
+    reporter_.evaluation(trainer_.step(), *evaluation, is_final);
+    return evaluation;
+  }
+
+  // A state whose loss is not finite must not become last.h5, and the evaluation that would show it comes after the
+  // save.
+  void check_last_state() {
+    if (validation_step_ == trainer_.step()) return;
+    for (const data::Split split : {data::Split::validation, data::Split::test}) {
+      if (!trainer_.has_windows(split)) continue;
+      const double loss = trainer_.evaluate(split, 1).loss;
+      if (!std::isfinite(loss)) trainer_.report_diverged_evaluation(split, 1, loss);
+      return;
+    }
+  }
+
+  // That of the step that was resumed, which a signal had stopped.
+  void evaluate_pending() {
+    const std::optional<Evaluation> evaluation = evaluate(config_.train.eval_batches);
+    if (!evaluation) return;
+    write_metrics([&](MetricsFile& metrics) {
+      metrics.set_last(trainer_.step(), MetricsFile::Column::val_loss, evaluation->loss);
+    });
+    state_.evaluation_pending = !write_failure_.empty();
+    save_if_best(*evaluation);
+  }
+
+  // After the row of the evaluation: a checkpoint never knows more than metrics.csv.
+  void save_if_best(const Evaluation& evaluation) {
+    if (!(evaluation.loss < state_.best_val_loss.value_or(std::numeric_limits<double>::infinity()))) return;
+    state_.best_val_loss = evaluation.loss;
+    state_.best_val_targets = evaluation.targets;
+    state_.best_val_windows = trainer_.eval_windows(data::Split::validation, config_.train.eval_batches);
+    const CheckpointContent content = snapshot(trainer_, state_);
+    if (!folder_) return;
+    write_metrics([](MetricsFile& metrics) { metrics.sync(); });
+    try {
+      checkpoints_.save_best(content);
+    } catch (const CheckpointError& error) {
+      // The run ends after the save of this step; what resumes it evaluates again and finds this best.
+      write_failure_ = error.what();
+      state_.evaluation_pending = true;
+    }
+  }
+
+  void save() {
+    state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
+    trainer_.require_same_weights();
+    const CheckpointContent content = snapshot(trainer_, state_);
+    saved_step_ = trainer_.step();
+    if (!folder_) return;
+    write_metrics([](MetricsFile& metrics) { metrics.sync(); });
+    checkpoints_.save_last(content);
+    show_notices();
+  }
+
+  void measure_waiting() {
+    if (ranks_.size() == 1 || trainer_.device() != Device::cpu || steps_here_ == 0) return;
+    double sum = 0, most = 0;
+    for (const double waited : ranks_.gather(trainer_.communicator().waited_seconds())) {
+      sum += waited;
+      most = std::max(most, waited);
+    }
+    const auto steps = static_cast<double>(steps_here_);
+    waited_s_per_update_ = sum / ranks_.size() / steps;
+    reporter_.line(
+        fmt::format("ranks         of {:.2f} ms per step, {:.2f} ms are waiting for other ranks (the most on "
+                    "one rank: {:.2f} ms)",
+                    seconds_here_ / steps * 1e3, *waited_s_per_update_ * 1e3, most / steps * 1e3));
+  }
+
+  Summary summary() const {
+    Summary s{.steps = trainer_.step(), .parameters = trainer_.model().parameters().parameters()};
+    s.train_loss = state_.train_loss;
+    if (validation_ && validation_step_ == trainer_.step()) {
+      s.val_loss = validation_->loss;
+      s.val_targets = validation_->targets;
+      s.excess = validation_->excess;
+      s.bits_per_byte = validation_->bits_per_byte();
+    }
+    s.best_val_loss = state_.best_val_loss;
+    if (s.best_val_loss && state_.best_val_targets > 0) s.best_val_targets = state_.best_val_targets;
+    const auto entropies = trainer_.source().entropies(config_.model.seq_len);
+    if (!entropies.empty()) s.entropy = entropies.back().nats;
+    s.tokens_per_s = rate();
+    s.seconds = wall_seconds_before_ + seconds_since(begin_);
+    s.waited_s_per_update = waited_s_per_update_;
+    s.peak_memory_bytes = memory_report(trainer_.device()).total.peak_bytes;
+    return s;
+  }
+
+  // The number of the signal that any rank got, 0 if none did. Collective.
+  int agreed_signal() {
+    const std::vector<int> signals = ranks_.gather(StopSignal::received());
+    return *std::max_element(signals.begin(), signals.end());
+  }
+
+  Summary end() {
+    measure_waiting();
+    std::optional<double> test_loss;
+    const bool ran_out = trainer_.step() == last_step_ && agreed_signal() == 0;
+    if (ran_out) test_loss = evaluate_at_the_end();
+    Summary s = summary();
+    s.test_loss = test_loss;
+    s.stop_signal = agreed_signal();
+    // A terminal that is gone can neither be written to: SIGHUP is the reason then.
+    const std::string unprinted = s.stop_signal == 0 ? reporter_.failure() : "";
+    const std::string failure = unprinted.empty() ? write_failure_ : unprinted;
+    set_status(s, failure);
+    if (folder_) folder_->write(s);
+    if (s.stop_signal != 0) {
+      reporter_.line(fmt::format("stopped       by {} at step {}, checkpoint saved; continue with --resume",
+                                 stop_signal_name(s.stop_signal), s.steps));
+    } else if (failure.empty() && folder_) {
+      reporter_.end(s, state_.seconds, folder_->path().string());
+    }
+    require<Error>(unprinted.empty(), "{}; the run is saved at step {}", unprinted, s.steps);
+    require<CheckpointError>(failure.empty(), "{}; the run is saved at step {}, continue it with --resume", failure,
+                             s.steps);
+    return s;
+  }
+
+  void set_status(Summary& s, const std::string& failure) const {
+    s.status = RunStatus::completed;
+    if (s.steps < config_.train.steps) {
+      s.status = RunStatus::stopped;
+      s.reason = fmt::format("train.stop_after = {}", config_.train.stop_after);
+    }
+    if (s.stop_signal != 0) {
+      s.status = RunStatus::stopped;
+      s.reason = stop_signal_name(s.stop_signal);
+    }
+    if (failure.empty()) return;
+    s.status = RunStatus::failed;
+    s.reason = failure;
+  }
+
+  // What train.final_eval says; also of a run that was complete already. Gives the test loss.
+  std::optional<double> evaluate_at_the_end() {
+    if (config_.train.final_eval == FinalEval::none) return {};
+    const int64_t batches = config_.train.final_eval == FinalEval::full ? 0 : config_.train.eval_batches;
+    const int64_t windows = trainer_.eval_windows(data::Split::validation, batches);
+    const bool is_known = validation_ && validation_step_ == trainer_.step() && validation_->windows == windows;
+    if (has_validation_ && !is_known && !evaluate(batches, data::Split::validation, true)) return {};
+    if (has_validation_) {
+      write_metrics([&](MetricsFile& metrics) {
+        metrics.set_last(trainer_.step(), MetricsFile::Column::final_val_loss, validation_->loss);
+      });
+    }
+    if (!trainer_.has_windows(data::Split::test)) return {};
+    const std::optional<Evaluation> test = evaluate(batches, data::Split::test, true);
+    return test ? std::optional(test->loss) : std::nullopt;
+  }
+
+  bool try_save() {
+    try {
+      save();
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+  // Saves the last whole step, where the error left it whole and all ranks are here, and records the error.
+  void end_by_error(const std::exception& error) noexcept {
+    try {
+      const auto* shared = dynamic_cast<const comm::SharedError*>(&error);
+      const int code = shared != nullptr ? shared->exit_code : comm::exit_code(error);
+      // Data or memory that is missing leaves the state of the last step as it was. Saving is collective.
+      const bool is_whole = code == 3 || (code == 5 && dynamic_cast<const DeviceError*>(&error) == nullptr);
+      const bool all_are_here = ranks_.size() == 1 || shared != nullptr;
+      if (is_whole && all_are_here && trainer_.step() > 0 && saved_step_ != trainer_.step() && try_save()) {
+        reporter_.line(
+            fmt::format("saved         at step {}, before the error; continue with --resume", trainer_.step()));
+      }
+      if (!folder_) return;
+      Summary s = summary();
+      s.status = code == 6 ? RunStatus::diverged : RunStatus::failed;
+      s.reason = error.what();
+      folder_->write(s);
+    } catch (const std::exception&) {
+      // The first error is the one to tell of.
+    }
+  }
+
+  Config config_;
+  comm::Ranks& ranks_;
+  Trainer trainer_;
+  std::optional<RunFolder> folder_;  // the root's: other ranks write nothing
+  CheckpointFolder checkpoints_;
+  Reporter reporter_;
+  bool has_validation_;
+  int64_t last_step_;
+  RunState state_;
+  double wall_seconds_before_ = 0;  // of the processes before this one
+  std::optional<Evaluation> validation_;
+  int64_t validation_step_ = -1;  // that it is of
+  std::optional<int64_t> saved_step_;
+  std::optional<double> waited_s_per_update_;
+  std::string write_failure_;  // why metrics.csv or best.h5 could not be written
+  double seconds_here_ = 0;    // in steps of this process
+  int64_t steps_here_ = 0;
+  bool measured_ = false, agreed_stop_ = false;
+  Clock::time_point begin_ = Clock::now();
+};
+
+}  // namespace
+
+Summary run_training(const Config& config, const RunOptions& options, comm::Ranks& ranks) {
+  Config fixed = config;
+  comm::agree(ranks, [&] { fix_paths(fixed); });
+  return Run(fixed, options, ranks).train();
+}
+Summary run_training(const Config& config, const RunOptions& options) {
+  return run_training(config, options, *comm::single_rank());
+}
+
+}  // namespace heed::train

@@ -1,0 +1,179 @@
+#include "train/run/run_folder.hpp"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "autograd/core/check.hpp"
+#include "data/io/durable_file.hpp"
+#include "train/config/config_schema.hpp"
+#include "train/config/config_value.hpp"
+#include "train/config/toml_reader.hpp"
+#include "train/run/run_mark.hpp"
+
+namespace heed::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kChoose = "choose another folder with train.run_dir=…";
+
+// Sets a path, unless a config file could not hold it: the checkpoint's could not be read back.
+void set_if_storable(Config& config, const char* table, const char* name, const fs::path& path) {
+  const std::optional<ConfigValue> value = read_toml_value(quote(path.string()));
+  if (value) find_key(table, name)->set(config, *value);
+}
+
+// Without an empty last part, which "runs/x/" has, so that a suffix can be added to the name.
+fs::path without_slash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
+
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path real = fs::weakly_canonical(path, ignored);
+  return !ignored && std::mismatch(folder.begin(), folder.end(), real.begin(), real.end()).first == folder.end();
+}
+
+// Never onto something that is there.
+bool rename_to_free(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  const int error = errno;
+  if (error == EEXIST) return false;
+  if (error != EINVAL && error != ENOSYS)
+    throw fs::filesystem_error("", from, std::error_code(error, std::generic_category()));
+  if (fs::exists(fs::symlink_status(to))) return false;
+  fs::rename(from, to);
+  return true;
+}
+
+void write_file(const fs::path& path, const std::string& text) {
+  try {
+    write_file_durably(path, text);
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(fmt::format("cannot write {}: {}", path.string(), error.what()));
+  }
+}
+
+}  // namespace
+
+void fix_paths(Config& config) {
+  std::error_code error;
+  fs::path folder = fs::absolute(config.train.run_dir, error);
+  if (!error) folder = fs::weakly_canonical(folder, error);
+  require<ConfigError>(!error, "train.run_dir: {} cannot be resolved: {}; give an absolute path with train.run_dir=…",
+                       config.train.run_dir, error.message());
+  set_if_storable(config, "train", "run_dir", without_slash(folder));
+  if (config.data.is_synthetic()) return;
+  const fs::path data_path = fs::absolute(config.data.path, error);
+  if (!error) set_if_storable(config, "data", "path", data_path.lexically_normal());
+}
+
+RunFolder::RunFolder(const Config& config, bool resume) : config_(config), path_(config.train.run_dir) {
+  try {
+    // Where the path cannot stand in a config file it is still as it was given.
+    path_ = without_slash(fs::weakly_canonical(fs::absolute(path_)));
+    require<ConfigError>(!fs::is_symlink(path_), "train.run_dir: {} is a link that leads nowhere", path_.string());
+    require<ConfigError>(!fs::exists(path_) || fs::is_directory(path_),
+                         "train.run_dir: {} is a file, it must be a folder; {}", path_.string(), kChoose);
+    resume ? start_resumed() : start_new();
+    require_own_files();
+    remove_temporaries(path_);
+  } catch (const fs::filesystem_error& error) {
+    refuse(fmt::format("it cannot be used: {}", error.code().message()));
+  }
+}
+
+void RunFolder::refuse(const std::string& reason) const {
+  throw ConfigError(fmt::format("train.run_dir: {}: {}; {}", path_.string(), reason, kChoose));
+}
+
+void RunFolder::start_new() {
+  const bool made = fs::create_directories(path_);
+  if (!read_mark(path_)) {
+    if (const auto file = find_in_the_way(path_)) {
+      refuse(fmt::format("it is not a run folder of heed, and a run would replace {}", file->string()));
+    }
+    write_mark(path_, {.made_folder = made});
+  }
+  lock_.emplace(path_);
+  if (!holds_run(path_)) return;
+  move_aside();
+  fs::create_directories(path_);
+  write_mark(path_, {.made_folder = true});
+  lock_.emplace(path_);
+}
+
+void RunFolder::start_resumed() {
+  require<CheckpointError>(fs::exists(path_), "resume: there is no run folder {}", path_.string());
+  if (!read_mark(path_)) {
+    require<CheckpointError>(has_checkpoints(path_), "resume: there is no checkpoint in {}",
+                             (path_ / "checkpoints").string());
+    if (const auto file = find_not_provably_own(path_)) {
+      refuse(fmt::format("it has no .heed folder, and {} was not written by heed", file->string()));
+    }
+    write_mark(path_, {.made_folder = false});
+  }
+  lock_.emplace(path_);
+}
+
+void RunFolder::move_aside() {
+  const std::string instead = fmt::format("it holds an earlier run (continue that with --resume)");
+  if (config_.train.existing_run == ExistingRun::refuse) refuse(instead + ", and train.existing_run is \"refuse\"");
+  if (!read_mark(path_)->made_folder) {
+    refuse(instead + ", which is not moved aside, since heed did not make the folder");
+  }
+  if (const auto file = find_foreign(path_)) {
+    refuse(fmt::format("{}, which is not moved aside, since heed did not make {}", instead, file->string()));
+  }
+  std::error_code ignored;
+  const std::pair<fs::path, const char*> in_use[] = {{fs::current_path(ignored), "the current folder"},
+                                                     {config_.file_name, "the config file"},
+                                                     {config_.data.path, "data.path"}};
+  for (const auto& [path, what] : in_use) {
+    if (!path.empty() && is_inside(path, path_)) {
+      refuse(fmt::format("{}, which is not moved aside, since {} is in it", instead, what));
+    }
+  }
+  fs::path aside;
+  for (int number = 1; aside.empty() || !rename_to_free(path_, aside); ++number) {
+    aside = path_.string() + "." + std::to_string(number);
+    if (fs::exists(fs::symlink_status(aside))) aside.clear();
+  }
+  notices_.push_back("the earlier run was moved to " + aside.string());
+}
+
+// What is no plain file is not heed's, also in a folder with the mark.
+void RunFolder::require_own_files() const {
+  const std::optional<fs::path> odd = find_not_plain(path_);
+  require<CheckpointError>(!odd,
+                           "train.run_dir: {} is a link or a folder, heed needs a regular file there (a folder for "
+                           "checkpoints): move it away, or {}",
+                           odd.value_or("").string(), kChoose);
+  const fs::path summary = path_ / "summary.json";
+  require<CheckpointError>(may_replace_summary(summary),
+                           "train.run_dir: {} is not a file that heed wrote: move it away, or {}", summary.string(),
+                           kChoose);
+}
+
+void RunFolder::begin(std::optional<int64_t> resumed_step) {
+  metrics_.emplace(path_ / "metrics.csv", resumed_step);
+  if (metrics_->last_step() < resumed_step.value_or(0)) {
+    notices_.push_back(
+        fmt::format("metrics.csv has no rows of the steps {} to {}", metrics_->last_step() + 1, *resumed_step));
+  }
+  if (may_replace_config(path_ / "config.toml")) {
+    write_file(path_ / "config.toml", sign_config(config_to_toml(config_)));
+  } else {
+    notices_.push_back("config.toml was edited and stays as it is; the resolved config is in the checkpoints");
+  }
+  write(Summary{.steps = resumed_step.value_or(0)});
+}
+
+void RunFolder::write(const Summary& summary) const {
+  write_file(path_ / "summary.json", summary_to_json(summary, config_));
+}
+
+std::vector<std::string> RunFolder::take_notices() { return std::exchange(notices_, {}); }
+
+}  // namespace heed::train

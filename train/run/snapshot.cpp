@@ -1,0 +1,261 @@
+#include "train/run/snapshot.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "autograd/core/cuda_backend.hpp"
+#include "train/checkpoint/checkpoint_file.hpp"
+#include "train/checkpoint/checkpoint_folder.hpp"
+#include "train/config/config_schema.hpp"
+#include "train/run/checkpoint_match.hpp"
+
+namespace heed::train {
+namespace {
+
+using Entry = nn::ParameterStore::Entry;
+
+std::string parameter_name(const Entry& entry) { return "parameters/" + entry.name; }
+
+// The optimizer's flat state "<moment>.<span>" by moment: the tensors of the spans, in their order.
+std::map<std::string, std::vector<Tensor>> moments_of(const optim::Optimizer& optimizer) {
+  std::map<std::string, std::vector<Tensor>> moments;
+  for (const auto& [name, flat] : optimizer.state()) moments[name.substr(0, name.rfind('.'))].push_back(flat);
+  return moments;
+}
+
+std::vector<Tensor> of_group(const comm::GradBuckets& buckets, int group, const std::vector<Tensor>& by_span) {
+  std::vector<Tensor> tensors;
+  for (const size_t span : buckets.spans_of(group)) tensors.push_back(by_span.at(span));
+  return tensors;
+}
+
+std::string moment_name(const std::string& moment, const Entry& entry) {
+  return "optimizer/" + moment + "/" + entry.name;
+}
+
+template <class F>
+void for_each_entry(const nn::ParameterStore& store, int group, F&& f) {
+  for (const Entry& entry : store.entries()) {
+    if (entry.group == group) f(entry);
+  }
+}
+
+// The parts of the parameters of a group, by name, in one flat tensor as long as the group's span.
+template <class Name>
+Tensor flat_of(const nn::ParameterStore& store, int group, const CheckpointContent& content, Name name) {
+  const Tensor& like = store.groups().at(static_cast<size_t>(group)).gradients;
+  const Tensor flat = zeros(like.shape(), like.dtype(), Device::cpu, MemoryCategory::workspace);
+  for_each_entry(store, group, [&](const Entry& entry) {
+    const Tensor part = flat.slice(entry.offset, entry.shape);
+    copy_elements_to(part.ref(), content.tensor(name(entry), flat.dtype(), entry.shape));
+  });
+  return flat;
+}
+
+// A model is used where it can be, whatever device it was trained on, unless the user asks for one.
+Device device_here(const Config& config) {
+  if (config.origin("train.device").kind == OriginKind::command_line) return choose_device(config);
+  const bool on_cpu = config.train.device == DeviceChoice::cpu || config.train.precision == DType::f64;
+  return on_cpu || !cuda::status().problem.empty() ? Device::cpu : Device::cuda;
+}
+
+void load_parameters(const nn::ParameterStore& store, const CheckpointContent& content) {
+  for (const Entry& entry : store.entries()) {
+    copy_elements_to(entry.values.ref(), content.tensor(parameter_name(entry), entry.values.dtype(), entry.shape));
+  }
+  store.update_copies();
+}
+
+// Keys that differ and decide what is trained: "model.num_heads is 2 in the checkpoint, 4 now".
+void require_same_run(const Config& saved, const Config& now, const std::string& file) {
+  std::string differences;
+  for (const KeySpec& key : schema()) {
+    if (key.may_change || (!key.has_effect(saved) && !key.has_effect(now))) continue;
+    const std::string before = key.get(saved), after = key.get(now);
+    if (before == after) continue;
+    differences += fmt::format("{}{} is {} in the checkpoint but {} now", differences.empty() ? "" : "; ", key.path(),
+                               before, after);
+  }
+  require<ConfigError>(differences.empty(),
+                       "resume: {}: {}; set these keys back, or start a new run with another train.run_dir", file,
+                       differences);
+}
+
+// What a checkpoint holds is read by the readers of other files; their complaints are about the checkpoint here.
+template <class Read>
+auto read_from(const CheckpointContent& content, Read read) {
+  try {
+    return read();
+  } catch (const ConfigError& error) {
+    throw CheckpointError(fmt::format("checkpoint {}: {}", content.file, error.what()));
+  } catch (const DataError& error) {
+    throw CheckpointError(fmt::format("checkpoint {}: {}", content.file, error.what()));
+  }
+}
+
+Config saved_config(const CheckpointContent& content) {
+  return read_from(content, [&] { return parse_config(content.text("config"), "config"); });
+}
+
+// Keys that may change and did: "train.steps 600 -> 2000". Where the run is and where its data lies is shown anyway.
+std::vector<std::string> changes_of(const Config& saved, const Config& now, int64_t step) {
+  std::vector<std::string> changes;
+  std::string keys;
+  for (const KeySpec& key : schema()) {
+    const bool is_place = key.path() == "train.run_dir" || key.path() == "data.path";
+    if (!key.may_change || is_place || (!key.has_effect(saved) && !key.has_effect(now))) continue;
+    const std::string before = key.get(saved), after = key.get(now);
+    if (before != after) keys += fmt::format("{}{} {} -> {}", keys.empty() ? "" : ", ", key.path(), before, after);
+  }
+  if (!keys.empty()) changes.push_back("changed since the checkpoint: " + keys);
+  const double planned = optim::learning_rate(schedule_options(saved), std::min(step, saved.train.steps - 1));
+  const double next = optim::learning_rate(schedule_options(now), step);
+  if (step < now.train.steps && std::abs(next - planned) > 0.01 * planned) {
+    changes.push_back(fmt::format("the learning rate jumps from {:.3g} to {:.3g}, since train.steps was {} and is {}",
+                                  planned, next, saved.train.steps, now.train.steps));
+  }
+  return changes;
+}
+
+int64_t integer_or(const CheckpointContent& content, const char* name, int64_t otherwise) {
+  return content.integers.contains(name) ? content.integer(name) : otherwise;
+}
+
+RunState restored_state(const Trainer& trainer, const CheckpointContent& content) {
+  RunState state{.tokens = content.integer("tokens"), .seconds = content.real("seconds")};
+  state.wall_seconds = content.real("wall_seconds");
+  if (content.reals.contains("train_loss")) state.train_loss = content.real("train_loss");
+  if (content.reals.contains(kBestName)) state.best_val_loss = content.real(kBestName);
+  // Checkpoints of the first version say it by their config.
+  const int64_t batches = saved_config(content).train.eval_batches;
+  state.best_val_windows =
+      integer_or(content, "best_val_windows", trainer.eval_windows(data::Split::validation, batches));
+  state.best_val_targets = integer_or(content, "best_val_targets", 0);
+  state.evaluation_pending = integer_or(content, "evaluation_pending", 0) != 0;
+  return state;
+}
+
+std::string serialized_tokenizer(const data::Source& source) {
+  return source.tokenizer() == nullptr ? std::string() : source.tokenizer()->serialize();
+}
+
+// All that a checkpoint holds besides tensors.
+CheckpointContent values_of(const Trainer& trainer, const RunState& state) {
+  CheckpointContent content;
+  content.integers[kStepName] = trainer.step();
+  content.integers["optimizer_steps"] = trainer.optimizer().steps();
+  content.integers["tokens"] = state.tokens;
+  content.reals["seconds"] = state.seconds;
+  content.reals["wall_seconds"] = state.wall_seconds;
+  content.texts["data"] = trainer.source().fingerprint();
+  if (state.train_loss) content.reals["train_loss"] = *state.train_loss;
+  if (state.best_val_loss) {
+    content.reals[kBestName] = *state.best_val_loss;
+    content.integers["best_val_targets"] = state.best_val_targets;
+    content.integers["best_val_windows"] = state.best_val_windows;
+  }
+  content.integers["evaluation_pending"] = state.evaluation_pending ? 1 : 0;
+  content.texts["config"] = config_to_toml(trainer.config());
+  if (trainer.source().tokenizer() != nullptr) content.texts["tokenizer"] = serialized_tokenizer(trainer.source());
+  return content;
+}
+
+// The tensors of a checkpoint: the weights, and what the optimizer remembers of each.
+std::vector<TensorSpec> tensors_of(const Trainer& trainer) {
+  const nn::ParameterStore& store = trainer.model().parameters();
+  const DType exact = compute_dtype(store.dtype());
+  const auto moments = moments_of(trainer.optimizer());
+  std::vector<TensorSpec> tensors;
+  for (const Entry& entry : store.entries()) {
+    tensors.push_back({parameter_name(entry), entry.shape, exact});
+    for (const auto& moment : moments) tensors.push_back({moment_name(moment.first, entry), entry.shape, exact});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+int64_t snapshot_file_bytes(const Trainer& trainer) {
+  // With everything that a later state may hold.
+  return checkpoint_file_bytes(values_of(trainer, {.train_loss = 0.0, .best_val_loss = 0.0}), tensors_of(trainer));
+}
+
+CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
+  CheckpointContent content = values_of(trainer, state);
+  const nn::ParameterStore& store = trainer.model().parameters();
+  const comm::GradBuckets& buckets = trainer.buckets();
+  const auto moments = moments_of(trainer.optimizer());
+  for (int group = 0; group < static_cast<int>(store.groups().size()); ++group) {
+    const bool is_root = trainer.ranks().is_root();
+    const auto keep = [&](const Tensor& whole, auto name) {
+      if (!is_root) return;
+      for_each_entry(store, group, [&](const Entry& entry) {
+        content.tensors.emplace(name(entry), whole.slice(entry.offset, entry.shape).to(Device::cpu));
+      });
+    };
+    keep(buckets.whole_weights(group, is_root), parameter_name);
+    for (const auto& moment : moments) {
+      keep(buckets.whole(group, of_group(buckets, group, moment.second), is_root),
+           [&](const Entry& entry) { return moment_name(moment.first, entry); });
+    }
+  }
+  return content;
+}
+
+Restored restore(Trainer& trainer, const CheckpointContent& content) {
+  const Config saved = saved_config(content);
+  require_same_run(saved, trainer.config(), content.file);
+  const std::string difference = data_difference(content, trainer.source());
+  require<DataError>(difference.empty(),
+                     "resume: {}: the data is not that of the run: {}; put the old data back or start a new run",
+                     content.file, difference);
+  const nn::ParameterStore& store = trainer.model().parameters();
+  const comm::GradBuckets& buckets = trainer.buckets();
+  const auto moments = moments_of(trainer.optimizer());
+  // All is looked up before anything is changed.
+  std::vector<std::string> names;
+  for (const TensorSpec& one : tensors_of(trainer)) {
+    content.tensor(one.name, one.dtype, one.shape);
+    names.push_back(one.name);
+  }
+  require_no_other_tensors(content, names);
+  for (int group = 0; group < static_cast<int>(store.groups().size()); ++group) {
+    trainer.buckets().set_weights(group, flat_of(store, group, content, parameter_name));
+    for (const auto& moment : moments) {
+      const auto name = [&](const Entry& entry) { return moment_name(moment.first, entry); };
+      buckets.take_own(group, flat_of(store, group, content, name), of_group(buckets, group, moment.second));
+    }
+  }
+  trainer.resume_at(content.integer(kStepName), content.integer("optimizer_steps"));
+  return {restored_state(trainer, content), changes_of(saved, trainer.config(), trainer.step())};
+}
+
+LoadedModel load_model(const CheckpointContent& content, const std::vector<std::string>& overrides) {
+  LoadedModel loaded;
+  loaded.config = saved_config(content);
+  const DType weights = compute_dtype(loaded.config.train.precision);
+  require_settable_keys(loaded.config, overrides);
+  // From here on only the overrides can be wrong.
+  if (!overrides.empty()) {
+    loaded.config = parse_config(content.text("config"), content.file + ": config", overrides);
+  }
+  require<ConfigError>(
+      compute_dtype(loaded.config.train.precision) == weights,
+      "train.precision = \"{}\" cannot be computed from the checkpoint's weights, which are {}: set it "
+      "to {}",
+      name(loaded.config.train.precision), name(weights), weights == DType::f64 ? "\"f64\"" : "\"f32\" or \"bf16\"");
+  loaded.step = content.integer(kStepName);
+  if (content.texts.contains("tokenizer")) {
+    loaded.tokenizer = read_from(content, [&] { return data::Tokenizer::parse(content.text("tokenizer")); });
+  }
+  nn::GptConfig model = loaded.config.model;
+  if (loaded.tokenizer != nullptr) model.vocab_size = loaded.tokenizer->vocab_size();
+  loaded.model = std::make_unique<nn::Gpt>(model, loaded.config.train.precision, device_here(loaded.config),
+                                           nn::ParameterStore::kAlignment, nn::InitialWeights::zero);
+  require_no_foreign_tensors(content, loaded.model->parameters());
+  load_parameters(loaded.model->parameters(), content);
+  return loaded;
+}
+
+}  // namespace heed::train

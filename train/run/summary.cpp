@@ -1,0 +1,59 @@
+#include "train/run/summary.hpp"
+
+#include "train/config/config_schema.hpp"
+#include "train/output/json.hpp"
+#include "train/run/run_mark.hpp"
+
+namespace heed::train {
+namespace {
+
+const char* status_name(RunStatus status) {
+  constexpr const char* kNames[] = {"running", "completed", "stopped", "diverged", "failed"};
+  return kNames[static_cast<size_t>(status)];
+}
+
+template <class T>
+std::string number_or_null(std::optional<T> value) {
+  return value ? json::number(*value) : "null";
+}
+
+// {"model": {"num_layers": 2, …}, …}: TOML's numbers, booleans, lists and quoted strings are JSON's, too.
+std::string config_object(const Config& config) {
+  std::vector<std::pair<std::string, std::string>> tables, keys;
+  for (size_t i = 0; i < schema().size(); ++i) {
+    const KeySpec& key = schema()[i];
+    if (key.has_effect(config)) keys.emplace_back(key.name, key.get(config));
+    if (i + 1 < schema().size() && schema()[i + 1].table == key.table) continue;
+    tables.emplace_back(key.table, json::object(keys));
+    keys.clear();
+  }
+  return json::object(tables);
+}
+
+}  // namespace
+
+std::string summary_to_json(const Summary& s, const Config& config) {
+  const std::pair<const char*, std::string> members[] = {{"status", json::text(status_name(s.status))},
+                                                         {"reason", s.reason.empty() ? "null" : json::text(s.reason)},
+                                                         {"steps", json::number(s.steps)},
+                                                         {"parameters", json::number(s.parameters)},
+                                                         {"train_loss", number_or_null(s.train_loss)},
+                                                         {"val_loss", number_or_null(s.val_loss)},
+                                                         {"val_targets", number_or_null(s.val_targets)},
+                                                         {"bits_per_byte", number_or_null(s.bits_per_byte)},
+                                                         {"best_val_loss", number_or_null(s.best_val_loss)},
+                                                         {"best_val_targets", number_or_null(s.best_val_targets)},
+                                                         {"test_loss", number_or_null(s.test_loss)},
+                                                         {"entropy", number_or_null(s.entropy)},
+                                                         {"excess", number_or_null(s.excess)},
+                                                         {"waited_s_per_update", number_or_null(s.waited_s_per_update)},
+                                                         {"tokens_per_s", json::number(s.tokens_per_s)},
+                                                         {"seconds", json::number(s.seconds)},
+                                                         {"peak_memory_bytes", json::number(s.peak_memory_bytes)},
+                                                         {"config", config_object(config)}};
+  std::string text = summary_start();
+  for (const auto& [name, value] : members) text += fmt::format("  \"{}\": {},\n", name, value);
+  return text.substr(0, text.size() - 2) + "\n}\n";
+}
+
+}  // namespace heed::train

@@ -1,0 +1,142 @@
+#include "train/trainer/evaluator.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <numbers>
+
+#include "autograd/tape.hpp"
+#include "data/text/tokenizer.hpp"
+#include "train/comm/agreement.hpp"
+
+namespace heed::train {
+namespace {
+
+// Adds the source's loss of each window; none if it has no law.
+std::optional<double> source_loss(const data::Source& source, const data::Batch& batch) {
+  double sum = 0;
+  const auto width = static_cast<size_t>(batch.seq_len);
+  for (size_t row = 0; row < static_cast<size_t>(batch.rows); ++row) {
+    const std::optional<double> loss = source.log_loss(std::span(batch.inputs).subspan(row * width, width),
+                                                       std::span(batch.targets).subspan(row * width, width));
+    if (!loss) return std::nullopt;
+    sum += *loss;
+  }
+  return sum;
+}
+
+int64_t bytes_of(const data::Source& source, const std::vector<int32_t>& targets) {
+  int64_t bytes = 0;
+  if (source.tokenizer() == nullptr) return bytes;
+  for (const int32_t target : targets) {
+    if (target != data::kIgnoreTarget) bytes += static_cast<int64_t>(source.tokenizer()->bytes(target).size());
+  }
+  return bytes;
+}
+
+// Without a graph more rows fit into memory than in training: small models are evaluated faster by enough tokens at a
+// time, as long as their logits stay small.
+int64_t rows_at_a_time(const nn::Gpt& model, int64_t rows_per_batch) {
+  constexpr int64_t kTokens = 2048, kLogits = int64_t{1} << 22;
+  const int64_t tokens = std::min(kTokens, kLogits / model.config().vocab_size);
+  return std::max(rows_per_batch, tokens / model.config().seq_len);
+}
+
+// Sums over windows.
+struct Sums {
+  double loss = 0, source_loss = 0;
+  int64_t targets = 0, target_bytes = 0;
+  bool has_law = true, stopped = false, failed = false;
+
+  void add(const Sums& other) {
+    loss += other.loss;
+    source_loss += other.source_loss;
+    targets += other.targets;
+    target_bytes += other.target_bytes;
+    has_law = has_law && other.has_law;
+    stopped = stopped || other.stopped;
+    failed = failed || other.failed;
+  }
+};
+
+Sums sums_of(const nn::Gpt& model, const data::Source& source, const data::Batch& batch) {
+  const Shape shape{batch.rows, batch.seq_len};
+  const auto ignored = std::count(batch.targets.begin(), batch.targets.end(), data::kIgnoreTarget);
+  Sums sums{.targets = static_cast<int64_t>(batch.targets.size()) - ignored};
+  if (sums.targets == 0) return sums;
+  // A denominator of 1 gives the sum.
+  const Device device = model.parameters().device();
+  sums.loss =
+      model.loss(from_tokens(shape, batch.inputs, device), from_tokens(shape, batch.targets, device), {}, 1.0).item();
+  sums.target_bytes = bytes_of(source, batch.targets);
+  const std::optional<double> own = source_loss(source, batch);
+  sums.has_law = own.has_value();
+  sums.source_loss = own.value_or(0);
+  return sums;
+}
+
+// The batches of one rank: those that begin at `first` and then every `stride` windows.
+struct Share {
+  int64_t first = 0, stride = 1, end = 0;
+  int64_t batches() const { return first < end ? (end - first + stride - 1) / stride : 0; }
+};
+
+Sums sums_of_share(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader, data::Split split,
+                   int64_t rows, const Share& share, const EvaluationProgress& progress) {
+  const int64_t total = share.batches();
+  const auto goes_on = [&](int64_t done) { return !progress || progress(done, total) || done == total; };
+  Sums sums;
+  sums.stopped = !goes_on(0);
+  for (int64_t done = 0; done < total && !sums.stopped; sums.stopped = !goes_on(++done)) {
+    const int64_t first = share.first + done * share.stride;
+    sums.add(sums_of(model, source, loader.eval_batch(split, first, std::min(rows, share.end - first))));
+  }
+  return sums;
+}
+
+}  // namespace
+
+std::optional<double> Evaluation::bits_per_byte() const {
+  if (target_bytes == 0) return {};
+  return loss * static_cast<double>(targets) / std::numbers::ln2 / static_cast<double>(target_bytes);
+}
+
+std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
+                                   data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::Ranks& ranks,
+                                   const EvaluationProgress& progress) {
+  const NoGradGuard no_grad;
+  const int64_t rows = rows_at_a_time(model, rows_per_batch);
+  const int64_t windows = loader.num_eval_windows(split);
+  const int64_t wanted = max_batches == 0 ? windows : std::min(windows, max_batches * loader.batch_size());
+  const Share share{.first = ranks.rank() * rows, .stride = ranks.size() * rows, .end = wanted};
+  Sums own, all;
+  std::exception_ptr unreadable;
+  try {
+    own = sums_of_share(model, source, loader, split, rows, share, progress);
+  } catch (const DataError&) {
+    unreadable = std::current_exception();
+    own.failed = true;
+  }
+  for (const Sums& sums : ranks.gather(own)) all.add(sums);
+  if (all.failed) {
+    comm::agree(ranks, [&] {
+      if (unreadable) std::rethrow_exception(unreadable);
+    });
+  }
+  if (all.stopped) return std::nullopt;
+  require<DataError>(all.targets > 0, "evaluation: the split has no targets");
+  const auto count = static_cast<double>(all.targets);
+  Evaluation result{.loss = all.loss / count,
+                    .targets = all.targets,
+                    .windows = wanted,
+                    .whole_split = wanted == windows,
+                    .target_bytes = all.target_bytes};
+  if (all.has_law) result.excess = (all.loss - all.source_loss) / count;
+  return result;
+}
+
+Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
+                    data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::Ranks& ranks) {
+  return evaluate(model, source, loader, split, rows_per_batch, max_batches, ranks, {}).value();
+}
+
+}  // namespace heed::train

@@ -1,0 +1,141 @@
+#include "train/trainer/memory_table.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "data/markov_chain.hpp"
+#include "nn/parameter_count.hpp"
+
+namespace heed::train {
+namespace {
+
+constexpr double kMostBytes = 1e18;  // the sum of all still fits into 64 bits
+
+int64_t to_bytes(double bytes) { return static_cast<int64_t>(std::min(bytes, kMostBytes)); }
+
+// Elements that a forward keeps for backward, per token.
+double elements_per_block(const nn::GptConfig& m) {
+  const int64_t kv = m.kv_heads() * m.head_size();
+  const int64_t attention = 3 * m.d_model + 2 * kv + m.num_heads;  // norm out, queries, mixed, keys, values, lse
+  const int64_t feed_forward = m.d_model + 2 * m.feed_forward_size();
+  const int64_t residuals = 2 * m.d_model, statistics = 4;
+  return static_cast<double>(attention + feed_forward + residuals + statistics);
+}
+
+double elements_outside(const nn::GptConfig& m) {
+  const int64_t embedding = 2 * m.d_model, last_norm = 2 * m.d_model;
+  return static_cast<double>(embedding + last_norm + m.vocab_size);  // the gradient of the logits takes their place
+}
+
+// The vocabulary as far as the config tells it.
+int64_t least_vocab_size(const Config& config) {
+  if (config.model.vocab_size > 0) return config.model.vocab_size;
+  if (config.data.source != DataSource::text) return 1;
+  switch (config.data.tokenizer) {
+    case data::TokenizerKind::byte:
+      return 256;
+    case data::TokenizerKind::bpe:
+      return config.data.vocab_size;
+    case data::TokenizerKind::character:
+      break;
+  }
+  return 1;
+}
+
+double data_bytes(const DataConfig& data) {
+  if (data.source == DataSource::text) {
+    std::error_code unknown;
+    const auto size = std::filesystem::file_size(data.path, unknown);
+    return unknown ? 0 : static_cast<double>(size) * sizeof(int32_t);
+  }
+  if (!data.is_synthetic()) return 0;  // a token file stays on the disk
+  const int64_t memory =
+      data.source == DataSource::ngram ? data.order - 1 : *std::max_element(data.offsets.begin(), data.offsets.end());
+  return static_cast<double>(data::markov_bytes(data.vocab_size, data.levels() - 1, memory));
+}
+
+std::string data_keys(const DataConfig& data) {
+  switch (data.source) {
+    case DataSource::ngram:
+      return "data.vocab_size, data.order";
+    case DataSource::skip:
+      return "data.vocab_size, data.offsets";
+    case DataSource::text:
+      return data.split == data::TextSplit::lines ? "a shorter text"
+                                                  : "a token file (heed data prepare, then data.source = \"tokens\")";
+    case DataSource::tokens:
+      break;
+  }
+  return "nothing: a token file stays on the disk";
+}
+
+// Of one save: the file as it is made in memory, with room to grow (hdf5_image_write.cpp), and on CUDA the copies of
+// the tensors on the host.
+double checkpoint_bytes(double content, Device device) {
+  const double image = content + content / 16;
+  return device == Device::cuda ? image + content : image;
+}
+
+}  // namespace
+
+int64_t MemoryEstimate::total() const {
+  return parameters + gradients + optimizer + std::max(activations, checkpoint) + data + batch;
+}
+
+MemoryEstimate estimate_memory(const Config& config, Device device) {
+  nn::GptConfig m = config.model;
+  m.vocab_size = least_vocab_size(config);
+  const TrainConfig& t = config.train;
+  const auto element = static_cast<double>(size_bytes(t.precision));
+  const auto exact = static_cast<double>(size_bytes(compute_dtype(t.precision)));
+  const nn::ParameterCount count = nn::count_parameters(m);
+  const double sharing = t.shard_optimizer ? static_cast<double>(t.ranks) : 1;
+  const double gradients = count.all() * exact;
+  const double moments = config.optim.optimizer == OptimizerKind::adamw ? 2 * gradients : 0;
+  double parameters = gradients;
+  if (element != exact) parameters += count.matrices * (element - exact * (sharing - 1) / sharing);
+  const auto layers = static_cast<double>(m.num_layers), width = static_cast<double>(m.d_model);
+  const double blocks = t.recompute ? layers * width + elements_per_block(m) : layers * elements_per_block(m);
+  const double tokens = static_cast<double>(t.rows_per_micro_batch()) * static_cast<double>(m.seq_len);
+  const double step_tokens = static_cast<double>(t.rows_per_rank()) * static_cast<double>(m.seq_len);
+  return {.parameters = to_bytes(parameters),
+          .gradients = to_bytes(gradients),
+          .optimizer = to_bytes(moments / sharing),
+          .activations = to_bytes(tokens * (blocks + elements_outside(m)) * element),
+          .checkpoint = to_bytes(checkpoint_bytes(gradients + moments, device)),
+          .data = to_bytes(data_bytes(config.data)),
+          .data_keys = data_keys(config.data),
+          .batch = to_bytes(2 * step_tokens * sizeof(int32_t))};  // inputs and targets
+}
+
+std::vector<MemoryItem> memory_items(const MemoryEstimate& e) {
+  const std::string sizes = "model.d_model, model.num_layers";
+  return {{"parameters", e.parameters, sizes},
+          {"gradients", e.gradients, sizes},
+          {"optimizer", e.optimizer, "optim.optimizer = \"sgd\"; with several ranks train.shard_optimizer = true"},
+          {"activations", e.activations,
+           "train.micro_batch_size or train.batch_size, train.recompute = true, model.seq_len"},
+          {"checkpoint", e.checkpoint, sizes + " (while a checkpoint is saved, when activations are free)"},
+          {"data", e.data, e.data_keys},
+          {"batch", e.batch, "train.batch_size, model.seq_len"}};
+}
+
+std::string memory_table(const MemoryEstimate& estimate) {
+  std::string text = fmt::format("memory (estimate) {:>7}; reduce it with\n", human_bytes(estimate.total()));
+  for (const MemoryItem& item : memory_items(estimate)) {
+    text += fmt::format("  {:<11} {:>11}  {}\n", item.name, human_bytes(item.bytes), item.keys);
+  }
+  return text;
+}
+
+std::string measured_memory(const MemoryReport& report) {
+  std::string text = fmt::format("memory        {:>11}  measured peak:", human_bytes(report.total.peak_bytes));
+  for (int i = 0; i < kMemoryCategories; ++i) {
+    text += fmt::format("{} {} {}", i == 0 ? "" : ",", name(static_cast<MemoryCategory>(i)),
+                        human_bytes(report.category[static_cast<size_t>(i)].peak_bytes));
+  }
+  return text;
+}
+
+}  // namespace heed::train
