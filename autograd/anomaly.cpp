@@ -64,7 +64,7 @@ void require_finite(const char* operation, const std::string& scope, const char*
   std::string text = fmt::format("anomaly: the {} of operation '{}'{}{} is the first with NaN or Inf: {}", what,
                                  operation, scope.empty() ? "" : " in ", scope, statistics(tensor));
   for (size_t i = 0; i < inputs.size(); ++i) {
-    // Those of an operation that was recorded before anomaly mode was turned on may not have been kept.
+    // An operation that was recorded before anomaly mode was turned on may not have kept its inputs' elements.
     if (inputs[i])
       text += fmt::format("; input {} {}", i, inputs[i].has_elements() ? statistics(inputs[i]) : "not kept");
   }

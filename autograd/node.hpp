@@ -1,4 +1,4 @@
-// One recorded operation; for tape.cpp and anomaly.cpp only.
+// One recorded operation of the autograd graph; internal to tape.cpp.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ class Node {
   ~Node();
 
   const char* name;
-  std::string scope;  // filled in anomaly mode only
-  uint64_t sequence;  // order of creation: backward goes through it in reverse
+  std::string scope;  // set in anomaly mode only
+  uint64_t sequence;  // order of creation: backward visits nodes in reverse order
   std::vector<Tensor> inputs;
   Backward backward;
-  Tensor grad;  // gradient of the result, as far as it has been summed up
+  Tensor grad;  // gradient of the result, accumulated so far
   bool freed = false;
 
-  // Drops inputs and closure without recursing into the nodes below (a long graph would overflow the stack).
+  // Drops inputs and closure. It does not recurse into the nodes of the inputs: a long graph would overflow the stack.
   void free();
 };
 

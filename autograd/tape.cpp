@@ -18,7 +18,7 @@ std::atomic<uint64_t> next_sequence = 0;
 thread_local bool grad_mode = true;
 thread_local WorkObserver* work_observer = nullptr;
 thread_local GradientObserver* gradient_observer = nullptr;
-thread_local std::vector<Tensor>* graveyard = nullptr;  // while Node::free() is at work
+thread_local std::vector<Tensor>* graveyard = nullptr;  // set while Node::free() runs
 
 void tell(Work::Kind kind, const char* name, const Tensor& result, const std::vector<Tensor>& inputs) {
   if (work_observer != nullptr) work_observer->done({kind, name, &result, &inputs});
@@ -51,7 +51,7 @@ Node::~Node() {
 
 void Node::free() {
   freed = true;
-  // The tensors held here may be the last owners of the nodes below: those are put on one list and freed in a loop.
+  // The tensors held here may be the last owners of other nodes: collect these in one list and free them in a loop.
   if (graveyard != nullptr) {
     std::move(inputs.begin(), inputs.end(), std::back_inserter(*graveyard));
     inputs.clear();
@@ -69,15 +69,16 @@ void Node::free() {
   graveyard = nullptr;
 }
 
-// Joins handles and nodes: the only code that sees the inside of both.
+// Connects tensor handles and nodes: the only code with access to the internals of both.
 class Tape {
  public:
   static Tensor attach(const char* name, Tensor result, std::vector<Tensor> inputs, Backward backward) {
     result.impl_->node = std::make_shared<Node>(name, std::move(inputs), std::move(backward));
     return result;
   }
-  // What a node has to know of an input: a leaf is held itself, since its gradient is in it; of the result of an
-  // operation only the place in the graph, so that its elements live as long as a backward wants them.
+  // The handle of an input that a node keeps. A leaf is kept itself, because it holds its gradient. Of an operation's
+  // result only the graph position is kept, so that its elements live only as long as a backward function captures
+  // them.
   static Tensor linked(const Tensor& input) {
     if (!input || !input.requires_grad()) return Tensor();
     if (input.impl_->node == nullptr) return input;
@@ -89,7 +90,7 @@ class Tape {
     return Tensor(std::move(impl));
   }
   static Tensor take(Output&& output) { return std::move(output.tensor_); }
-  // Also for an empty handle: an optional input that was not given.
+  // Accepts an empty handle: an optional input that was not given.
   static std::shared_ptr<Node> node_of(const Tensor& tensor) { return tensor ? tensor.impl_->node : nullptr; }
   static Tensor& gradient_slot(const Tensor& tensor) {
     return tensor.impl_->node != nullptr ? tensor.impl_->node->grad : tensor.impl_->grad;
@@ -103,7 +104,7 @@ Tensor record(const char* name, Output output, std::vector<Tensor> inputs, Backw
   const bool wanted = grad_enabled() && std::any_of(inputs.begin(), inputs.end(),
                                                     [](const Tensor& input) { return input.requires_grad(); });
   if (!wanted) return result;
-  // In anomaly mode a report tells what the inputs held.
+  // Anomaly reports need the elements of the inputs.
   if (!detect_anomaly()) std::transform(inputs.begin(), inputs.end(), inputs.begin(), Tape::linked);
   return Tape::attach(name, std::move(result), std::move(inputs), std::move(backward));
 }
@@ -144,7 +145,7 @@ class NodeGradients final : public Gradients {
     if (!needed(input)) return {};
     const Tensor& tensor = node_.inputs.at(input);
     Tensor& slot = Tape::gradient_slot(tensor);
-    // In anomaly mode a report tells what the inputs held.
+    // Anomaly reports need the elements of the inputs.
     if (slot || !saved.unique() || Tape::node_of(tensor) == nullptr || detect_anomaly()) return sink(input);
     slot = saved.detach();
     opened_.push_back(&slot);
@@ -157,7 +158,7 @@ class NodeGradients final : public Gradients {
     const Tensor& tensor = node_.inputs.at(input);
     Tensor& slot = Tape::gradient_slot(tensor);
     const bool is_leaf = Tape::node_of(tensor) == nullptr;
-    if (!slot && !is_leaf && gradient.dtype() != tensor.dtype()) {  // that of a parameter inside recompute()
+    if (!slot && !is_leaf && gradient.dtype() != tensor.dtype()) {  // from recompute(): f32 for a bf16 parameter
       slot = zeros(tensor.shape(), tensor.dtype(), tensor.device());
       created_.push_back(&slot);
     }
@@ -168,7 +169,7 @@ class NodeGradients final : public Gradients {
     }
   }
 
-  // After an error: gradients that were begun here and never finished must not be taken for gradients.
+  // After an error: drops the gradients that were begun here and not finished, so that no caller uses them.
   void abandon() {
     for (Tensor* slot : created_) *slot = Tensor();
   }
@@ -191,7 +192,7 @@ class NodeGradients final : public Gradients {
     written_.push_back(gradient);
     const bool may_be_the_gradient = dtype == tensor.dtype() || Tape::node_of(tensor) == nullptr;
     if (!slot) {
-      // A gradient on its way to the operation below has the dtype of its tensor.
+      // The gradient of an intermediate tensor has the dtype of the tensor.
       slot = may_be_the_gradient ? gradient : zeros(tensor.shape(), tensor.dtype(), tensor.device());
       opened_.push_back(&slot);
       created_.push_back(&slot);
@@ -205,15 +206,16 @@ class NodeGradients final : public Gradients {
     Tensor& slot = Tape::gradient_slot(tensor);
     const bool opened_here = std::find(opened_.begin(), opened_.end(), &slot) != opened_.end();
     if (!slot || slot.dtype() != dtype || opened_here) return {fresh(tensor, dtype), false};
-    // A shared one is copied and not added to afterwards: in bf16 that would round twice, or once, depending on who
-    // else holds it.
+    // Copy a shared gradient now instead of adding to it later: in bf16 that would round once or twice, depending on
+    // which other handles exist.
     if (!may_add_in_place(tensor, slot)) slot = slot.clone();
     opened_.push_back(&slot);
     written_.push_back(slot.detach());
     return {slot.ref(), true};
   }
 
-  // A leaf's gradient is the place to add into, whoever looks at it; a gradient on its way may be shared by pass().
+  // A leaf's gradient is accumulated in place, whatever other handles it has; an intermediate gradient may be shared by
+  // pass().
   static bool may_add_in_place(const Tensor& tensor, const Tensor& slot) {
     return Tape::node_of(tensor) == nullptr || slot.unique();
   }
@@ -225,7 +227,7 @@ class NodeGradients final : public Gradients {
 
   const Node& node_;
   std::vector<Tensor*> created_;  // slots that were empty before
-  std::vector<Tensor*> opened_;   // slots that this node's kernel writes or adds into itself
+  std::vector<Tensor*> opened_;   // slots that this node's kernel writes or accumulates into directly
   std::vector<std::pair<Tensor*, Tensor>> pending_;
   std::vector<Tensor> written_;  // for anomaly mode
 };
@@ -268,7 +270,7 @@ void run_node(Node& node) {
   }
 }
 
-// After an error: half-summed gradients must not meet those of a later backward through the same nodes.
+// After an error: partial sums must not be added to gradients of a later backward through the same nodes.
 void discard(const std::vector<std::shared_ptr<Node>>& nodes) {
   for (const std::shared_ptr<Node>& node : nodes) {
     if (node == nullptr) continue;
@@ -320,7 +322,7 @@ Tensor recompute(const Recomputed& fn, const std::vector<Tensor>& inputs) {
     const NoGradGuard no_grad;
     result = fn(values).detach();
   }
-  // Recorded even where no input wants a gradient: parameters inside fn may.
+  // Recorded even if no input requires a gradient: parameters inside fn may require one.
   return Tape::attach("recompute", std::move(result), inputs, [fn, values](const Tensor& dy, Gradients& gradients) {
     std::vector<Tensor> leaves;
     for (size_t i = 0; i < values.size(); ++i) {

@@ -111,8 +111,8 @@ Tensor empty(const Shape& shape, DType dtype, Device device, MemoryCategory cate
 void fill_zero(const TensorRef& tensor) {
   const int64_t bytes = tensor.shape.numel() * size_bytes(tensor.dtype);
   if (tensor.device == Device::cuda) return fill_memory(tensor.data, tensor.device, 0, bytes);
-  // By the threads that have written it last and will again: of gradients, those of the optimizer. One thread took ten
-  // times as long where the cores share no cache.
+  // Parallel, so that the threads that wrote the memory last and will write it again clear it (for gradients, those of
+  // the optimizer). A single thread took ten times as long on cores without a shared cache.
   constexpr int64_t kGrainBytes = 1 << 16;
   cpu::parallel_for(bytes, kGrainBytes, [&](int64_t begin, int64_t end) {
     fill_memory(static_cast<char*>(tensor.data) + begin, tensor.device, 0, end - begin);

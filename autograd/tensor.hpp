@@ -1,6 +1,7 @@
-// Tensor: a shared handle of a dense row-major array, and its place in the graph.
+// Tensor: a shared handle of a dense row-major array, and its position in the autograd graph.
 //
-// Copies of a handle are the same tensor. There are no differentiable views: an operation always makes a new tensor.
+// Copies of a handle refer to the same tensor. There are no differentiable views: an operation always makes a new
+// tensor.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,7 @@ class Node;
 
 class Tensor {
  public:
-  Tensor() = default;  // no tensor; test with operator bool
+  Tensor() = default;  // empty handle; test with operator bool
   explicit operator bool() const { return impl_ != nullptr; }
 
   const Shape& shape() const;
@@ -26,39 +27,40 @@ class Tensor {
 
   TensorRef ref() const;
   operator ConstTensorRef() const { return ref(); }
-  // The elements of a tensor on the CPU; throws DTypeError where T is not the dtype, DeviceError on another device.
+  // The elements of a CPU tensor. Throws DTypeError if T is not the dtype, DeviceError on another device.
   template <class T>
   T* data() const {
     return ref().as<T>();
   }
-  // The only element of a floating tensor of one element. On CUDA it waits for the device, as values() does.
+  // The value of a floating-point tensor with one element; throws ShapeError otherwise. On CUDA it waits for the
+  // device, as values() does.
   double item() const;
   // A copy of the elements as double, for tests and reports.
   std::vector<double> values() const;
 
-  // A leaf that wants a gradient, or the output of an operation on such a leaf.
+  // True for a leaf that requires a gradient and for the result of a recorded operation.
   bool requires_grad() const;
-  // Marks a leaf; throws GraphError on the output of an operation.
+  // Marks a leaf. Throws GraphError for the output of an operation, DTypeError for i32.
   const Tensor& set_requires_grad(bool on) const;
-  // The gradient of a leaf, no tensor where none was computed. For bf16 leaves of the dtype that set_grad() gave it or,
-  // without, of the first gradient that arrived.
+  // The gradient of a leaf; an empty handle if none was computed. A bf16 leaf's gradient has the dtype of set_grad()
+  // or, without that, of the first gradient that arrived.
   Tensor grad() const;
-  // A tensor of the same shape that backward() adds into (parameters: a slice of a flat buffer), or no tensor. Of the
-  // same dtype, or f32 for a bf16 tensor: a sum over many rows and micro-batches needs the digits.
+  // Sets the tensor of the same shape that backward() accumulates into (for parameters a slice of a flat buffer), or
+  // none. It has the same dtype, or f32 for a bf16 tensor: a sum over many rows and micro-batches needs the precision.
   void set_grad(Tensor grad) const;
 
-  // The same elements without a place in the graph.
+  // The same elements (shared memory), not in the graph.
   Tensor detach() const;
-  // A new tensor with the same elements, no graph.
+  // A copy of the elements in new memory, not in the graph.
   Tensor clone() const;
-  // A tensor with the same elements on another device, no graph; on its own device itself, without a graph.
+  // A copy on another device, not in the graph. On the same device it returns detach(), without a copy.
   Tensor to(Device device, MemoryCategory category = MemoryCategory::activations) const;
-  // `shape` elements of the same memory from element `offset` on, no graph. Throws ShapeError where they do not fit.
+  // A view of the same memory from element `offset` on, not in the graph. Throws ShapeError if the view does not fit.
   Tensor slice(int64_t offset, const Shape& shape) const;
 
-  // Not those of an input that a recorded operation knows by its place in the graph only.
+  // False for a node's input of which only the graph position was kept, and for an empty handle.
   bool has_elements() const;
-  // Whether nobody else holds this tensor or its memory.
+  // True if no other handle holds this tensor or its memory.
   bool unique() const;
 
  private:
@@ -77,20 +79,21 @@ Tensor empty(const Shape& shape, DType dtype, Device device = Device::cpu,
 Tensor zeros(const Shape& shape, DType dtype, Device device = Device::cpu,
              MemoryCategory category = MemoryCategory::activations);
 Tensor full(const Shape& shape, DType dtype, double value, Device device = Device::cpu);
-// Values converted to dtype; throws ShapeError where their number is not that of the shape.
+// Converts the values to dtype. Throws ShapeError if their number is not shape.numel().
 Tensor from_values(const Shape& shape, DType dtype, const std::vector<double>& values, Device device = Device::cpu);
 Tensor from_tokens(const Shape& shape, const std::vector<int32_t>& tokens, Device device = Device::cpu);
 void fill_zero(const TensorRef& tensor);
-// The elements of `from` into `to`, of the same number and dtype; each on any device.
+// Copies the elements of `from` to `to`, each on any device. Throws ShapeError or DTypeError unless number of elements
+// and dtype are equal.
 void copy_elements_to(const TensorRef& to, const ConstTensorRef& from);
 
-// A fresh result that is not yet a Tensor: record() or no_gradient() must make it one, so an operation cannot forget
-// its backward.
+// A new result that is not a Tensor yet: only record() or no_gradient() turns it into one, so an operation cannot
+// forget its backward.
 class Output {
  public:
   Output(const Shape& shape, DType dtype, Device device) : tensor_(empty(shape, dtype, device)) {}
   TensorRef ref() const { return tensor_.ref(); }
-  // The result's elements for the operation's own backward: shares memory, not the graph.
+  // The result's elements for the operation's own backward: shares memory, is not in the graph.
   Tensor saved() const { return tensor_.detach(); }
 
  private:
@@ -99,7 +102,7 @@ class Output {
   Tensor tensor_;
 };
 
-// The result of an operation that has no derivative (argmax, a cast to tokens, …).
+// For the result of an operation without a derivative (argmax, a cast to tokens, …).
 inline Tensor no_gradient(Output output) { return std::move(output.tensor_); }
 
 }  // namespace heed

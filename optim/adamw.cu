@@ -1,7 +1,8 @@
-// One thread computes what is the same for all elements, in f64, into a few floats; then one pass over weights,
-// gradients, m and v: 16 bytes read and 12 written per parameter, bound by memory.
+// One thread computes the factors that are the same for all elements, in f64, and stores them as floats. Then one pass
+// over weights, gradients, m and v: 16 bytes read and 12 written per parameter, memory-bound.
 //
-// Threads: blocks of 256; each takes 4 neighbours. Each element is computed alone: any order gives the same bits.
+// Threads: thread blocks of 256; each thread processes 4 adjacent elements. Each element is computed independently: the
+// bits do not depend on the order.
 #include "optim/adamw.hpp"
 
 #include "autograd/cuda/element.cuh"
@@ -14,7 +15,7 @@ constexpr int kThreads = 256, kWidth = 4;
 
 struct Factors {
   float scale, eps, rate1, rate2, rate, root_scale, decay;
-  int32_t changes;  // 0: nothing does
+  int32_t changes;  // 0: weights, m and v stay as they are
 };
 struct Options {
   optim::StepNumbers numbers;
@@ -38,12 +39,12 @@ __global__ void factors_kernel(Factors* factors, Options p) {
               .rate2 = static_cast<float>(1 - p.beta2),
               .rate = static_cast<float>(learning_rate / (1 - pow(p.beta1, t))),
               .root_scale = static_cast<float>(1 / sqrt(1 - pow(p.beta2, t))),
-              // lr * weight_decay and not 1 - lr * weight_decay, of which f32 keeps too few digits.
+              // lr * weight_decay, not 1 - lr * weight_decay, which loses too many digits in f32.
               .decay = static_cast<float>(learning_rate * p.weight_decay),
               .changes = changes ? 1 : 0};
 }
 
-// average + rate * (value - average), written so that neither a rate near 0 nor one of 1 loses digits.
+// average + rate * (value - average), written so that neither a rate near 0 nor a rate of 1 loses digits.
 __device__ __forceinline__ float moved_average(float average, float rate, float value) {
   return fmaf(rate, value, fmaf(-rate, average, average));
 }

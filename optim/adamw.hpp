@@ -1,10 +1,11 @@
-// AdamW: Adam with decoupled weight decay, for update t = 1, 2, …
-//   w -= lr * weight_decay * w                                  decayed spans only, before the move
+// AdamW: Adam with decoupled weight decay, for optimizer step t = 1, 2, …
+//   w -= lr * weight_decay * w                                  only for spans with decay, before the Adam update
 //   m = beta1 * m + (1 - beta1) * g                             g = gradient * gradient_scale
 //   v = beta2 * v + (1 - beta2) * g^2
 //   w -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
-// All in the dtype of the weights; what depends on t and the options alone is computed in f64 first. In f32 a gradient
-// above 1.8e19 makes v infinite, and its weight moves no more.
+// All in the dtype of the weights; the factors that are the same for all elements are computed in f64 first. In f32 a
+// |g| above 1.8e19 overflows v to Inf: the Adam update of its weight is 0 in that step, and v and the weight are NaN
+// from the next step on.
 // Loshchilov, Hutter 2017, "Decoupled weight decay regularization" (arXiv 1711.05101); Kingma, Ba 2014 (arXiv
 // 1412.6980).
 #pragma once
@@ -29,7 +30,7 @@ class AdamW final : public Optimizer {
   void update(size_t span, const StepNumbers& numbers) override;
 
   AdamWOptions options_;
-  std::vector<Tensor> m_, v_;  // by span
+  std::vector<Tensor> m_, v_;  // one per span
 };
 
 struct AdamWStep {
@@ -37,8 +38,8 @@ struct AdamWStep {
   ConstTensorRef gradients = {};
   StepNumbers numbers = {};
   double beta1 = 0, beta2 = 0, eps = 0;
-  double weight_decay = 0;  // 0 for a span that is not decayed
-  int64_t t = 1;            // that of the numbers on the device, where they are there
+  double weight_decay = 0;  // 0 for a span without decay
+  int64_t t = 1;            // replaced by optimizer_step if numbers.on_device is set
 };
 
 }  // namespace heed::optim

@@ -1,5 +1,5 @@
-// One pass over weights, gradients, m and v: 16 bytes read and 12 written per f32 parameter, bound by memory. Each
-// element is computed alone, so the bits do not depend on the threads.
+// One pass over weights, gradients, m and v: 16 bytes read and 12 written per f32 parameter, memory-bound. Each element
+// is computed independently, so the bits do not depend on the number of threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "optim/adamw_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -13,8 +13,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-// average + rate * (value - average), written so that neither a rate near 0 nor one of 1 loses digits: in f32
-// beta = 0.999 and 1 - beta = 0.001 would not add up to 1, and value - average may round value away.
+// average + rate * (value - average), written so that neither a rate near 0 nor a rate of 1 loses digits. In f32, 1 -
+// beta = 0.001 and beta = 0.999 would not add up to 1, and value - average may round value away.
 template <class V>
 HWY_INLINE V moved_average(V average, V rate, V value) {
   return hn::MulAdd(rate, value, hn::NegMulAdd(rate, average, average));
@@ -29,7 +29,7 @@ void adamw_typed(const optim::AdamWStep& p, int64_t begin, int64_t end) {
   const auto rate1 = set(1 - p.beta1), rate2 = set(1 - p.beta2);
   const auto rate = set(p.numbers.learning_rate / (1 - std::pow(p.beta1, t)));
   const auto root_scale = set(1 / std::sqrt(1 - std::pow(p.beta2, t)));
-  // lr * weight_decay and not 1 - lr * weight_decay, of which f32 keeps too few digits.
+  // lr * weight_decay, not 1 - lr * weight_decay, which loses too many digits in f32.
   const auto decay = set(p.numbers.learning_rate * p.weight_decay);
   const T* gradients = p.gradients.as<T>() + begin;
   T* weights = p.weights.as<T>() + begin;

@@ -1,4 +1,5 @@
-// See cuda/sum.cuh: 4 bytes read per gradient, one product and one addition in f64; bound by memory.
+// Sum of squares, see cuda/sum.cuh: 4 bytes read per gradient, one multiplication and one addition in f64;
+// memory-bound.
 #include "optim/grad_clip.hpp"
 
 #include "autograd/cuda/sum.cuh"
@@ -7,7 +8,7 @@ namespace heed::cuda {
 namespace {
 
 struct Square {
-  // Widened first: no f32 has a square out of range then.
+  // Widen to f64 before squaring: no square of an f32 overflows or underflows then.
   __device__ double operator()(float x) const { return static_cast<double>(x) * static_cast<double>(x); }
 };
 struct Write {

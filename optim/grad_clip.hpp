@@ -1,4 +1,4 @@
-// Clipping by the norm of all gradients together.
+// Gradient clipping by the global norm.
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -6,21 +6,21 @@
 
 namespace heed::optim {
 
-// sqrt(sum of g^2) over the gradients of all spans. Squares and sums in f64 and in a fixed order: the same bits for any
-// number of threads, and no overflow for any f32 gradients. A NaN or Inf in any gradient makes the norm NaN or Inf.
+// sqrt(sum of g^2) over the gradients of all spans. Squares and sums are f64, in a fixed order: the bits do not depend
+// on the number of threads, and no f32 gradient overflows. A NaN or Inf in any gradient makes the norm NaN or Inf.
 // Throws DTypeError for other dtypes than f32 and f64.
 double global_norm(const std::vector<ParameterSpan>& spans);
 
-// The sum of g^2 over all spans, of which global_norm() is the root: to be added up where each rank has a part.
+// The sum of g^2 over all spans, global_norm() squared: to be summed over ranks if each rank has a shard.
 double sum_of_squares(const std::vector<ParameterSpan>& spans);
 
-// The sum of g^2 of each span, f64 (spans), on the device of the gradients.
+// The sum of g^2 of each span, f64 of shape (spans), on the device of the gradients.
 Tensor squares_of_gradients(const std::vector<ParameterSpan>& spans);
 
-// What gradients are multiplied by so that their norm is at most clip_norm: min(1, clip_norm / (norm + 1e-6)), as
-// PyTorch's clip_grad_norm_ has it; 1 for a clip_norm of 0 (off). With a norm that is not finite there is no sound
-// factor, and Optimizer::step() refuses the NaN or 0 that comes of it.
-// Throws ValueError for a negative norm, and unless clip_norm is finite and not negative.
+// The factor that scales gradients to a norm of at most clip_norm: min(1, clip_norm / (norm + 1e-6)), as in PyTorch's
+// clip_grad_norm_; 1 for a clip_norm of 0 (off). For a NaN or Inf norm there is no valid factor: with a clip_norm above
+// 0 it is NaN or 0, which Optimizer::step() rejects. Throws ValueError for a negative norm, and unless clip_norm is
+// finite and not negative.
 double clip_factor(double norm, double clip_norm);
 
 struct SumOfSquares {

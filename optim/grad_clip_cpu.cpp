@@ -1,5 +1,5 @@
-// Blocks of a fixed size are summed apart, each by one thread, and their sums added in order: the bits do not depend on
-// the threads. Reads every gradient once, bound by memory.
+// Chunks of a fixed size are summed separately, each by one thread, and their sums are added in order: the bits do not
+// depend on the number of threads. Reads every gradient once; memory-bound.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "optim/grad_clip_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-// f32 is widened before it is squared: no f32 has a square out of range then.
+// Widen to f64 before squaring: no square of an f32 overflows or underflows then.
 double squares_f32(const float* x, int64_t n) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> narrow;

@@ -23,7 +23,7 @@ bool share_memory(const Tensor& a, const Tensor& b) {
   return std::less<>()(begin(a), end(b)) && std::less<>()(begin(b), end(a));
 }
 
-// A stretch that is listed twice would be updated twice.
+// Elements in two spans would be updated twice.
 void require_apart(const std::vector<ParameterSpan>& spans) {
   std::vector<Tensor> tensors;
   for (const ParameterSpan& span : spans) {

@@ -1,7 +1,8 @@
-// Optimizers over a few long flat spans of parameters.
+// Optimizers over a few long, flat parameter ranges (spans).
 //
-// The parameters of a model lie in flat buffers. A span is one stretch of weights with its gradients, all of it decayed
-// or none; an optimizer knows no layers. It updates the weights in place and never changes the gradients.
+// The parameters of a model are stored in flat buffers. A span is a contiguous range of weights with its gradients, and
+// weight decay applies to all of it or to none; an optimizer has no notion of layers. It updates the weights in place
+// and never changes the gradients.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct ParameterSpan {
   bool decay = false;         // whether weight decay applies
 };
 
-// What a step multiplies by, or where that stands on the device.
+// The factors of an optimizer step, or their address in device memory.
 struct StepNumbers {
   double learning_rate = 0, gradient_scale = 1;
   const UpdateNumbers* on_device = nullptr;
@@ -31,34 +32,34 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // One update of all spans. Each gradient is multiplied by gradient_scale on its way in, so that clipping (see
-  // grad_clip.hpp) needs no pass of its own. Throws ValueError unless learning_rate is finite and not negative and
+  // One optimizer step on all spans. Each gradient is multiplied by gradient_scale when it is read, so that clipping
+  // (see grad_clip.hpp) needs no pass of its own. Throws ValueError unless learning_rate is finite and not negative and
   // gradient_scale finite and above 0; nothing has changed then.
   void step(double learning_rate, double gradient_scale);
-  // The same on CUDA with numbers that stand in the device's memory when it comes to it: learning_rate, gradient_scale
-  // and optimizer_step, which is steps() after the call. Nothing changes where is_finite is 0.
+  // The same on CUDA, where the kernels read the numbers from device memory: learning_rate, gradient_scale, and
+  // optimizer_step, which must equal steps() after the call. If is_finite is 0, weights and state do not change. Throws
+  // DeviceError if the weights are not on CUDA.
   void step(const UpdateNumbers* numbers);
 
-  // Updates made so far, one count for all spans.
+  // The number of optimizer steps so far, one count for all spans.
   int64_t steps() const { return steps_; }
-  // Goes on counting from here, once state() holds what it held then. Throws ValueError for a negative count.
+  // Sets the step count, after the tensors of state() have been restored. Throws ValueError for a negative count.
   void restore_steps(int64_t steps);
-  // What the optimizer remembers between updates, by name: "m.0" is the m of span 0. The tensors are the optimizer's
-  // own.
+  // The tensors that the optimizer keeps between steps, by name: "m.0" is the m of span 0. They are not copies.
   const std::vector<std::pair<std::string, Tensor>>& state() const { return state_; }
 
  protected:
-  // Throws ShapeError, DTypeError or ValueError for no span at all, spans that are not flat or of mixed dtypes, or that
-  // share memory.
+  // Throws ValueError without any span or if spans share memory, ShapeError if a span is not flat or lacks weights or
+  // gradients, DTypeError for mixed dtypes or others than f32 and f64.
   explicit Optimizer(std::vector<ParameterSpan> spans);
 
   const std::vector<ParameterSpan>& spans() const { return spans_; }
-  // Zeros of the span's size and dtype, which become part of state() under the name "<name>.<span>".
+  // Adds a tensor of zeros, of the size and dtype of the span, to state() under the name "<name>.<span>".
   Tensor add_state(const std::string& name, size_t span);
 
  private:
   void update_all(const StepNumbers& numbers);
-  // One span of the update that steps() counts already.
+  // Updates one span in the optimizer step that steps() already counts.
   virtual void update(size_t span, const StepNumbers& numbers) = 0;
 
   std::vector<ParameterSpan> spans_;

@@ -1,12 +1,12 @@
-// The learning rate of each update. With W = warmup_steps and N = total_steps, for update s = 0 … N - 1:
+// The learning rate schedule. With W = warmup_steps and N = total_steps, for training step s = 0 … N - 1:
 //   s < W    peak * (s + 1) / (W + 1): never 0, and peak at s = W
-//   s >= W   with r = (s - W) / (N - W), the share of the decay that is done:
+//   s >= W   with r = (s - W) / (N - W), the completed fraction of the decay:
 //     cosine     minimum + (peak - minimum) * (1 + cos(pi * r)) / 2
 //     linear     minimum + (peak - minimum) * (1 - r)
-//     constant   peak (minimum has no part in it)
-// The decay ends at s = N, one behind the last update: a minimum of 0 wastes no update. From there on cosine and linear
-// give minimum. The minimum is where the curve leads to, not a bound that cuts it off. W = 0 starts at peak; with W = N
-// the rate only rises.
+//     constant   peak (minimum is not used)
+// The decay ends at s = N, one step after the last: a minimum of 0 wastes no step. From s = N on, cosine and linear
+// return minimum. The minimum is the end point of the curve, not a lower bound that clips it. W = 0 starts at peak;
+// with W = N the rate only rises.
 // Cosine: Loshchilov, Hutter 2016 (arXiv 1608.03983).
 #pragma once
 

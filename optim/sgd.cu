@@ -1,6 +1,7 @@
-// One pass over weights and gradients: 8 bytes read and 4 written per parameter, bound by memory.
+// One pass over weights and gradients: 8 bytes read and 4 written per parameter, memory-bound.
 //
-// Threads: blocks of 256; each takes 4 neighbours. Each element is computed alone: any order gives the same bits.
+// Threads: thread blocks of 256; each thread processes 4 adjacent elements. Each element is computed independently: the
+// bits do not depend on the order.
 #include "optim/sgd.hpp"
 
 #include "autograd/cuda/element.cuh"
@@ -30,7 +31,7 @@ __global__ void __launch_bounds__(kThreads)
     learning_rate = p.on_device->learning_rate;
     scale = p.on_device->gradient_scale;
   }
-  // lr * weight_decay and not 1 - lr * weight_decay, of which f32 keeps too few digits.
+  // lr * weight_decay, not 1 - lr * weight_decay, which loses too many digits in f32.
   const auto rate = static_cast<float>(learning_rate * scale), decay = static_cast<float>(learning_rate * weight_decay);
   if (first + N <= count) {
     step<N>(weights + first, gradients + first, rate, decay);

@@ -1,7 +1,7 @@
-// Plain gradient descent with decoupled weight decay, no momentum:
-//   w -= lr * weight_decay * w      decayed spans only, before the move
+// Gradient descent with decoupled weight decay, without momentum:
+//   w -= lr * weight_decay * w      only for spans with decay, before the gradient step
 //   w -= lr * gradient_scale * gradient
-// In the dtype of the weights; the two factors are computed in f64 first. Remembers nothing but the number of updates.
+// In the dtype of the weights; the two factors are computed in f64 first. The only state is the number of steps.
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -15,7 +15,7 @@ struct SgdOptions {
 
 class Sgd final : public Optimizer {
  public:
-  // Throws ValueError for a negative weight decay, and as Optimizer does.
+  // Throws ValueError unless weight_decay is finite and not negative, and as Optimizer does.
   Sgd(std::vector<ParameterSpan> spans, const SgdOptions& options);
 
  private:
@@ -28,7 +28,7 @@ struct SgdStep {
   TensorRef weights = {};
   ConstTensorRef gradients = {};
   StepNumbers numbers = {};
-  double weight_decay = 0;  // 0 for a span that is not decayed
+  double weight_decay = 0;  // 0 for a span without decay
 };
 
 }  // namespace heed::optim

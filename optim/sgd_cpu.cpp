@@ -1,5 +1,5 @@
-// One pass over weights and gradients: 8 bytes read and 4 written per f32 parameter, bound by memory. Each element is
-// computed alone, so the bits do not depend on the threads.
+// One pass over weights and gradients: 8 bytes read and 4 written per f32 parameter, memory-bound. Each element is
+// computed independently, so the bits do not depend on the number of threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "optim/sgd_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -15,7 +15,7 @@ template <class T>
 void sgd_typed(const optim::SgdStep& p, int64_t begin, int64_t end) {
   const hn::ScalableTag<T> d;
   const auto rate = hn::Set(d, static_cast<T>(p.numbers.learning_rate * p.numbers.gradient_scale));
-  // lr * weight_decay and not 1 - lr * weight_decay, of which f32 keeps too few digits.
+  // lr * weight_decay, not 1 - lr * weight_decay, which loses too many digits in f32.
   const auto decay = hn::Set(d, static_cast<T>(p.numbers.learning_rate * p.weight_decay));
   const T* gradients = p.gradients.as<T>() + begin;
   T* weights = p.weights.as<T>() + begin;

@@ -1,4 +1,4 @@
-// One thread each: they pass a few numbers on, so that the host need not.
+// Kernels of one thread that compute the numbers of a training step on the device, so that the host need not wait.
 #include "optim/update_numbers.hpp"
 
 #include "autograd/cuda/element.cuh"

@@ -1,6 +1,6 @@
-// The numbers of one update on a device that the host does not wait for: they stand in its memory. The host writes the
-// first part before the update and reads the second after it; in between kernels pass them on. One struct of 64-bit
-// values, so that it is copied as a whole.
+// The numbers of one training step on a device that the host does not wait for, in device memory. The host writes the
+// first fields before the step and reads the last ones after it; kernels compute them in between. One struct of 64-bit
+// values, so that one copy moves it.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,28 @@
 namespace heed::optim {
 
 struct UpdateNumbers {
-  // From the host.
+  // Written by the host.
   double learning_rate = 0;
-  double clip_norm = 0;        // 0: no limit
-  int64_t optimizer_step = 0;  // 1 for the optimizer's first update
-  uint64_t update = 0;         // what random numbers are drawn for
-  // From the host, of one rank; added up over the ranks on the device.
-  double targets = 0;    // what losses are divided by
-  double must_stop = 0;  // how many ranks wish to stop after this update
-  // From the device.
-  double loss = 0;            // sum over the micro-batches, and then over the ranks
+  double clip_norm = 0;        // 0: no clipping
+  int64_t optimizer_step = 0;  // 1 in the first optimizer step
+  uint64_t update = 0;         // training step, for random numbers
+  // Written by the host for one rank; summed over ranks on the device.
+  double targets = 0;    // number of targets: divisor of the losses
+  double must_stop = 0;  // number of ranks that request a stop after this step
+  // Computed on the device.
+  double loss = 0;            // sum over micro-batches, then over ranks
   double grad_norm = 0;       // of all gradients, before clipping
   double gradient_scale = 1;  // min(1, clip_norm / (grad_norm + 1e-6)), as optim::clip_factor()
-  int64_t is_finite = 1;      // 0: loss or grad_norm is not, and the optimizer changes nothing
+  int64_t is_finite = 1;      // 0: loss or grad_norm is not finite, and the optimizer changes nothing
 };
 
-// numbers->loss += loss, a scalar tensor f32.
+// numbers->loss += loss, an f32 scalar.
 struct AddLoss {
   UpdateNumbers* numbers = nullptr;
   ConstTensorRef loss = {};
 };
-// Computes grad_norm, gradient_scale and is_finite; sums (spans) f64: the squares of each span's gradients.
+// Computes grad_norm, gradient_scale and is_finite; sums: f64 (spans), the sum of squares of the gradients of each
+// span.
 struct CloseGradients {
   UpdateNumbers* numbers = nullptr;
   ConstTensorRef sums = {};

@@ -10,7 +10,7 @@
 namespace heed {
 namespace {
 
-// L and the size of the terms it is summed from, which bounds its rounding error.
+// L and the sum of the magnitudes of its terms, which bounds its rounding error.
 struct Contraction {
   double value = 0, size = 0;
 };
@@ -34,7 +34,7 @@ Tensor random_weights(const Tensor& y, uint32_t seed) {
 
 struct Difference {
   double numeric = 0;
-  double rounding = 0;  // what rounding of L may have added
+  double rounding = 0;  // bound on the rounding error of L in `numeric`
 };
 
 Difference differentiate(const std::function<Tensor()>& fn, const Tensor& weights, double& element, double h) {
@@ -75,10 +75,10 @@ std::vector<double> analytic_gradient(const Tensor& tensor) {
 void compare(GradcheckResult& result, const GradcheckTensor& item, int64_t element, double analytic,
              const Difference& difference, double largest, double tolerance) {
   const double distance = std::abs(analytic - difference.numeric);
-  // The last one: what rounding of L alone may have made of the difference counts as the tolerance at most.
+  // The last term: an error that rounding of L alone can explain counts as at most the tolerance.
   const double scale =
       std::max({std::abs(analytic), std::abs(difference.numeric), 1e-4 * largest, difference.rounding / tolerance});
-  // 0 / 0: both are 0. Any other NaN counts as an error.
+  // Equal values have error 0, also for 0 / 0. Any NaN counts as an infinite error.
   double error = distance == 0 ? 0.0 : distance / scale;
   if (!std::isfinite(error)) error = std::numeric_limits<double>::infinity();
   ++result.checked;

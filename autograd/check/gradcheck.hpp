@@ -1,10 +1,12 @@
-// Gradients against central differences in f64.
+// Gradient check: backward() against central differences in f64.
 //
-// fn's result y is contracted with random weights w, L = sum of w * y (a plain sum would hide errors that cancel), and
+// fn's result y is contracted with random weights w, L = sum of w * y (a plain sum would hide errors that cancel).
 // dL/dx from backward() is compared with the five-point stencil
 //   (L(x-2h) - 8 L(x-h) + 8 L(x+h) - L(x+2h)) / 12h,  h = 1e-3 by default: error O(h^4).
-// Error of an element: |a - n| / max(|a|, |n|, 1e-4 max|g|, r / 1e-6), g the tensor's gradient, r what rounding of L
-// alone makes of the difference; it passes up to 1e-6.
+// The error of an element with analytic derivative a and numeric derivative n is
+//   |a - n| / max(|a|, |n|, 1e-4 max|g|, r / tolerance)
+// with g the gradient of the tensor and r a bound on the rounding error of L in n. The element passes if its error is
+// at most the tolerance, 1e-6 by default.
 #pragma once
 
 #include <functional>
@@ -18,7 +20,7 @@ namespace heed {
 struct GradcheckOptions {
   double step = 1e-3;
   double tolerance = 1e-6;
-  int64_t max_elements = 256;  // per tensor: larger ones are sampled
+  int64_t max_elements = 256;  // per tensor; larger tensors are sampled
   uint32_t seed = 1;
 };
 
@@ -30,7 +32,7 @@ struct GradcheckTensor {
 struct GradcheckResult {
   bool passed = true;
   int64_t checked = 0;
-  // The worst element.
+  // The element with the largest error.
   double error = 0;
   std::string tensor;
   int64_t element = 0;
@@ -39,9 +41,9 @@ struct GradcheckResult {
   std::string text() const;  // "weight[3]: analytic 1.01 numeric 1 error 0.0099"
 };
 
-// fn uses the tensors (as arguments or as leaves it holds) and must give the same values at each call: dropout masks
-// are a function of their RandomStream. A tensor fn does not use has gradient 0. Throws DTypeError for f32 tensors:
-// there rounding swamps the difference quotient.
+// fn uses the tensors (as arguments of operations or as leaves it holds) and must return the same values at each call:
+// dropout masks are a function of their RandomStream. A tensor that fn does not use has gradient 0. Throws DTypeError
+// for tensors that are not f64: in f32, rounding swamps the difference quotient.
 GradcheckResult gradcheck(const std::function<Tensor()>& fn, const std::vector<GradcheckTensor>& tensors,
                           const GradcheckOptions& options = {});
 

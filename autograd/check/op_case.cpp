@@ -77,7 +77,7 @@ Tensor draw(const SampleInput& input, DType dtype, uint32_t seed) {
       const double u = 2 * stream.uniform(i) - 1;
       values[i] = std::copysign(0.1 + input.spread * std::abs(u), u);
     }
-    values[i] = static_cast<double>(static_cast<float>(values[i]));  // the same numbers in every precision
+    values[i] = static_cast<double>(static_cast<float>(values[i]));  // the same values in f32 and f64
   }
   return from_values(input.shape, input.is_vector ? compute_dtype(dtype) : dtype, values);
 }

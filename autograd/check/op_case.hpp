@@ -1,4 +1,5 @@
-// OP_CASE: what an operation declares of itself once, so that `heed gradcheck`, `heed bench` and the tests can run it.
+// OP_CASE: the declaration of an operation's test and benchmark cases, run by `heed gradcheck`, `heed bench` and the
+// tests.
 //
 //   OP_CASE(scale) {
 //     for (const Shape& shape : {Shape{1}, Shape{3, 65}}) {
@@ -7,11 +8,11 @@
 //                  .run = [](const Tensors& in) { return scale(in[0], 3.0); },
 //                  .reference = plain([](const auto& in) { … return a vector of in[0]'s scalar type; })});
 //     }
-//     op.error<ShapeError>("what is wrong", [] { … }, "text that the error must hold");
+//     op.error<ShapeError>("what is wrong", [] { … }, "text that the message must contain");
 //     op.bench({.label = …, .inputs = …, .run = …, .flops = …, .bytes = …});
 //   }
 //
-// A case lives in tests/autograd/ops/<op>_case.cpp and includes neither tests nor kernels.
+// A case is defined in tests/autograd/ops/<op>_case.cpp and includes neither tests nor kernels.
 #pragma once
 
 #include <functional>
@@ -25,7 +26,7 @@ namespace heed {
 
 using Tensors = std::vector<Tensor>;
 
-// How the values of an input are drawn.
+// The distribution of the values of an input.
 struct SampleInput {
   enum class Kind { normal, away_from_zero, tokens };
   std::string name = {};
@@ -33,17 +34,17 @@ struct SampleInput {
   Kind kind = Kind::normal;
   double mean = 0, spread = 1;  // away_from_zero: |x| in [0.1, 0.1 + spread], for functions with a kink at 0
   int32_t limit = 0;            // tokens: 0 … limit - 1
-  bool is_vector = false;       // a vector of parameters: f32 where the other inputs are bf16
+  bool is_vector = false;       // a parameter vector: f32 if the other inputs are bf16
   bool wants_gradient() const { return kind != Kind::tokens; }
 };
 SampleInput normal(std::string name, const Shape& shape, double mean = 0, double spread = 1);
 SampleInput away_from_zero(std::string name, const Shape& shape);
 SampleInput tokens(std::string name, const Shape& shape, int32_t limit);
 SampleInput vector_parameter(SampleInput input);
-// The values of inputs, a pure function of the input and the seed.
+// Draws the values of an input: a pure function of the input and the seed.
 Tensor draw(const SampleInput& input, DType dtype, uint32_t seed);
 
-// An input as a plain reference sees it: flat values, or tokens.
+// An input as the reference formula reads it: flat values, or tokens.
 template <class S>
 struct ReferenceInput {
   Shape shape;
@@ -56,14 +57,14 @@ using ReferenceInputs = std::vector<ReferenceInput<S>>;
 template <class S>
 using ReferenceOf = std::function<std::vector<S>(const ReferenceInputs<S>&)>;
 
-// One plain formula in four scalar types.
+// One reference formula in four scalar types.
 struct Reference {
   ReferenceOf<float> f32;
   ReferenceOf<double> f64;
   ReferenceOf<Var<float>> f32_gradient;
   ReferenceOf<Var<double>> f64_gradient;
 };
-// f: a generic callable; f(const ReferenceInputs<S>&) gives std::vector<S>.
+// f: a generic callable; f(const ReferenceInputs<S>&) returns std::vector<S>.
 template <class F>
 Reference plain(F f) {
   return {f, f, f, f};
@@ -74,21 +75,21 @@ struct OpSample {
   std::vector<SampleInput> inputs = {};
   std::function<Tensor(const Tensors&)> run = {};
   Reference reference = {};
-  bool check_gradients_by_differences = true;  // off where the input is too large for it
-  bool backward_reads_result = false;          // so that in bf16 its rounding enters the gradients
-  bool rounds_between_products = false;        // in bf16 on CUDA, where a product's result is rounded and used
-  bool needs_f64 = false;                      // so that it runs on the CPU only
-  Device bench_on = Device::cpu;               // as a row of the benchmark: the device whose sizes it has
-  // For bench: what the forward and the backward compute, and move in f32. Of the backward -1: twice the forward's.
+  bool check_gradients_by_differences = true;  // off if the input is too large for it
+  bool backward_reads_result = false;          // in bf16 its rounding then affects the gradients
+  bool rounds_between_products = false;        // bf16 on CUDA: a GEMM result is rounded before its next use
+  bool needs_f64 = false;                      // runs on the CPU only
+  Device bench_on = Device::cpu;               // for a benchmark row: the device that its sizes suit
+  // For bench: FLOPs and bytes moved (as f32) of forward and backward. For backward, -1 means twice the forward.
   double flops = 0, bytes = 0, backward_flops = -1, backward_bytes = -1;
-  double backward_parameter_bytes = 0;  // more bytes: gradients of matrices of parameters, f32 in any dtype
+  double backward_parameter_bytes = 0;  // in addition: gradients of parameter matrices, f32 in any dtype
 };
 
 struct OpError {
   std::string label;
   std::function<void()> run;
-  std::string text;                                    // must be part of the message
-  std::function<bool(const std::exception&)> is_kind;  // whether it is the right exception
+  std::string text;                                    // must be contained in the message
+  std::function<bool(const std::exception&)> is_kind;  // checks the type of the exception
 };
 
 struct OpCase {
@@ -97,7 +98,7 @@ struct OpCase {
   std::vector<OpError> errors;
 
   void sample(OpSample sample) { samples.push_back(std::move(sample)); }
-  // A row of the benchmark. Those for CUDA are too large for a CPU, those for the CPU too small for a card.
+  // Adds a benchmark row. Rows for CUDA are too large for a CPU, rows for the CPU too small for a GPU.
   void bench(OpSample sample, Device device = Device::cpu) {
     sample.bench_on = device;
     benches.push_back(std::move(sample));
@@ -109,7 +110,7 @@ struct OpCase {
   }
 };
 
-// All declared cases, by name.
+// All declared cases, sorted by name.
 const std::vector<OpCase>& op_cases();
 
 struct OpCaseRegistration {

@@ -1,5 +1,5 @@
-// Var<T>: a scalar that remembers how it was computed. A plain reference written once as a template on its scalar type
-// then also gives its own gradient, in f32 and f64, apart from every kernel and from the tensor tape.
+// Var<T>: a scalar with reverse-mode autodiff on a tape of its own. A reference formula that is a template on its
+// scalar type thus also returns its gradient, in f32 and f64, independently of every kernel and of the tensor tape.
 #pragma once
 
 #include <cmath>
@@ -24,7 +24,7 @@ class Var {
 
   T value() const { return value_; }
 
-  // d (sum of cotangent[i] * outputs[i]) / d leaf for each leaf; then forgets all.
+  // d (sum of cotangent[i] * outputs[i]) / d leaf for each leaf; then clears the tape.
   static std::vector<T> gradients(const std::vector<Var>& outputs, const std::vector<T>& cotangent,
                                   const std::vector<Var>& leaves) {
     std::vector<T> adjoint(steps().size(), T(0));
@@ -58,7 +58,7 @@ class Var {
   static inline thread_local std::vector<Step> steps_;
 
   T value_ = 0;
-  int64_t index_ = -1;  // a constant
+  int64_t index_ = -1;  // -1: a constant
 };
 
 template <class T>

@@ -1,4 +1,4 @@
-// What the tape does to gradients: it adds them, elementwise, and sets the first one. Both on every backend.
+// Elementwise kernels of the tape, on every backend: accumulate gradients, and fill the first one.
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -7,9 +7,9 @@
 namespace heed {
 
 namespace cpu {
-// y += x; y, x of one shape and dtype, or one f32 and the other bf16.
+// y += x; both have the same shape, and the same dtype or one f32 and the other bf16.
 void accumulate(Context& context, const TensorRef& y, const ConstTensorRef& x);
-// sum = a + b, without changing either; sum as a.
+// sum = a + b, out of place; sum has the shape and dtype of a.
 void add(Context& context, const TensorRef& sum, const ConstTensorRef& a, const ConstTensorRef& b);
 // y[i] = value, rounded to the dtype of y.
 void set_all(Context& context, const TensorRef& y, double value);

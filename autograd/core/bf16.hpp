@@ -1,6 +1,5 @@
-// bfloat16 as storage: the upper half of an f32 (8 bits of exponent, 7 of fraction). Nothing is computed in it: kernels
-// widen what they load to f32 and round what they store to nearest, ties to even; NaN stays NaN. An f64 is rounded to
-// f32 first.
+// bfloat16 as a storage format: the upper half of an f32 (8 exponent bits, 7 fraction bits). No arithmetic is done in
+// it: kernels widen to f32 on load and round to nearest even on store; NaN stays NaN. An f64 is rounded to f32 first.
 #pragma once
 
 #include <bit>
@@ -19,7 +18,7 @@ struct Bf16 {
   explicit Bf16(Number number) {
     const auto value = static_cast<float>(number);
     const auto wide = std::bit_cast<uint32_t>(value);
-    // Rounding could carry a NaN into Inf, so its fraction is kept and made quiet instead.
+    // Rounding could carry a NaN into Inf, so keep the fraction of a NaN and set its quiet bit instead.
     const uint32_t rounded = std::isnan(value) ? wide | 0x00400000u : wide + 0x7FFFu + ((wide >> 16) & 1);
     bits = static_cast<uint16_t>(rounded >> 16);
   }

@@ -30,8 +30,8 @@ std::atomic<bool> poison = false;
 #endif
 constexpr bool kCacheBlocks = !HEED_ADDRESS_SANITIZER;
 
-// Memory of the system in huge pages where it has them: with small ones the matrix products of a model that does not
-// fit into the caches spend 4 % of an update in address translation (measured, 2 Zen 4 cores).
+// System memory, in huge pages where available: with small pages, the GEMMs of a model that exceeds the caches spend 4%
+// of a training step in address translation (measured, 2 Zen 4 cores).
 class SystemMemory final : public MemorySource {
  public:
   void* allocate(int64_t bytes) override {

@@ -1,8 +1,8 @@
-// Memory: a caching pool and an account of who holds how much.
+// Memory buffers from a caching pool, with accounting by category.
 //
-// A Buffer owns one block of the pool (64-byte aligned, uninitialised) and gives it back when destroyed. Freed blocks
-// are kept by size class and used again, so that after the first update training asks the system for nothing.
-// Thread-safe. Throws MemoryError with the bytes asked for and those in use.
+// A Buffer owns one block of the pool (64-byte aligned, uninitialised) and returns it when destroyed. The pool keeps
+// freed blocks by size class and reuses them, so that after the first training step no system memory is allocated.
+// Thread-safe. Throws MemoryError with the bytes requested and the bytes in use.
 #pragma once
 
 #include <array>
@@ -34,20 +34,22 @@ struct MemoryReport {
 
 MemoryReport memory_report(Device device);
 void reset_memory_peaks(Device device);
-// Gives cached blocks back to the system; those up to 2 MiB only where none of them is in use.
+// Returns cached blocks to the system; those of up to 2 MiB only if no block of up to 2 MiB is in use and no
+// MemoryReservation holds blocks.
 void release_cached_memory(Device device);
-// Test mode: new blocks are filled with NaN bits, so that reading memory nobody wrote shows.
+// Test mode: fills new blocks with NaN bits, so that reads of uninitialised memory are visible.
 void set_memory_poison(bool on);
-// Test mode off: every block is an allocation of its own, so that an access outside of it shows. Throws MemoryError
-// while memory is in use.
+// Test mode if off: every block is a separate allocation, so that out-of-bounds accesses are detected. Throws
+// MemoryError while memory is in use.
 void set_memory_caching(Device device, bool on);
 
-// In the order of the device's work; on return the host may use its side again.
+// Stream-ordered on CUDA; the host buffer may be reused on return.
 void copy_memory(void* to, Device to_device, const void* from, Device from_device, int64_t bytes);
 void fill_memory(void* memory, Device device, int byte, int64_t bytes);
 
-// What is allocated on a device until close() is kept, when it is freed, for the life of the reservation: work that was
-// recorded then and is replayed later finds its memory untouched. One at a time.
+// Holds the blocks that are allocated on a device before close(): when freed, they stay with the reservation until it
+// is destroyed. Replays of a CUDA graph captured in this time find its memory untouched. At most one reservation of a
+// device may be open (MemoryError).
 class MemoryReservation {
  public:
   explicit MemoryReservation(Device device);
@@ -78,7 +80,7 @@ class Buffer {
 
  private:
   void* data_ = nullptr;
-  int64_t bytes_ = 0;  // as asked for; the block may be larger
+  int64_t bytes_ = 0;  // as requested; the block may be larger
   Device device_ = Device::cpu;
   MemoryCategory category_ = MemoryCategory::activations;
 };

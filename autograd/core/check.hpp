@@ -1,9 +1,9 @@
-// Errors, and the check that throws them.
+// Error types, and require(), the check that throws them.
 //
-// An error text is one line: what is wrong, the actual values, what they must be, which key to change.
-// The kinds map to exit codes in train/commands/main.cpp:
-//   ConfigError 2 · DataError 3 · CheckpointError 4 · DeviceError, MemoryError 5 · DivergedError 6 · CommunicationError
-//   7
+// An error message is one line: what is wrong, the actual values, what is allowed, which config key to change.
+// Exit codes of the error types in train/commands/main.cpp:
+//   ConfigError 2 · DataError 3 · CheckpointError 4 · DeviceError, MemoryError 5 · DivergedError 6 ·
+//   CommunicationError 7
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Wrong arguments of an operation.
+// Invalid arguments of an operation.
 struct ShapeError : Error {
   using Error::Error;
 };
@@ -27,7 +27,7 @@ struct DTypeError : Error {
 struct ValueError : Error {
   using Error::Error;
 };
-// Wrong use of the tape: a second backward, backward without a graph, …
+// Invalid use of the tape: a second backward, backward without a graph, …
 struct GraphError : Error {
   using Error::Error;
 };

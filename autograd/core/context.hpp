@@ -1,4 +1,4 @@
-// What a kernel needs besides its tensors: the device it runs on and scratch memory.
+// What a kernel needs in addition to its tensors: the device it runs on and scratch memory.
 #pragma once
 
 #include "autograd/core/buffer.hpp"
@@ -17,10 +17,11 @@ class Context {
 
 // The context of a device, one per process.
 Context& context(Device device);
-// Waits until all work given to the device is done.
+// Waits until all work queued on the device is done.
 void synchronize(Device device);
 
-// Uninitialised scratch memory for the time of one kernel call: on CUDA until the work that was queued by then is done.
+// Uninitialised scratch memory for one kernel call. On CUDA it stays valid until the work queued before its destruction
+// is done.
 template <class T>
 class Scratch {
  public:

@@ -8,7 +8,7 @@
 namespace heed {
 namespace {
 
-// A hierarchy of groups as it is mounted: its group `root` is what the folder `place` shows.
+// A mounted cgroup hierarchy: the folder `place` shows its cgroup `root`.
 struct Mount {
   int version = 2;
   std::string root, place;
@@ -26,7 +26,7 @@ bool lists(const std::string& list, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// Blanks, tabs, line feeds and backslashes are written as three octal digits: "\040".
+// mountinfo escapes blanks, tabs, line feeds and backslashes as three octal digits: "\040".
 std::string unescape(const std::string& text) {
   const auto is_octal = [](char c) { return c >= '0' && c <= '7'; };
   std::string result;
@@ -57,7 +57,8 @@ std::vector<Mount> mounts_of(const std::string& controller, const std::string& m
   return mounts;
 }
 
-// The path of this process's group by version. A line is "4:cpu,cpuacct:/path", of version 2 "0::/path".
+// The path of this process's cgroup in the hierarchy of a version. A line is "4:cpu,cpuacct:/path", for version 2
+// "0::/path".
 std::optional<std::string> path_of(const std::string& controller, int version, const std::string& cgroup) {
   for (const std::string& line : split(cgroup, '\n')) {
     const size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -68,8 +69,8 @@ std::optional<std::string> path_of(const std::string& controller, int version, c
   return std::nullopt;
 }
 
-// The part of a group's path below the root of its mount. Empty, which stands for the root itself, where the path lies
-// elsewhere: some containers show the path of the host.
+// The part of a cgroup's path below the root of its mount. Empty (the root itself) if the path is outside of the mount:
+// some containers show the path of the host.
 std::string below(const std::string& root, const std::string& path) {
   if (path.starts_with("/..")) return "";
   if (root == "/") return path == "/" ? "" : path;

@@ -1,7 +1,8 @@
-// The Linux control groups (cgroups) that this process is in: how containers and batch systems limit CPUs and memory.
+// The Linux control groups (cgroups) of this process: how containers and batch systems limit CPUs and memory.
 //
-// A group limits the processes in it and in the groups below it, so every ancestor counts. Versions 1 and 2 are read,
-// also where a system has both. Sources: cgroups(7), proc(5), and the kernel's admin-guide/cgroup-v1 and cgroup-v2.
+// A cgroup limits its own processes and those of its descendants, so every ancestor counts. Versions 1 and 2 are
+// supported, also on a system that has both. Sources: cgroups(7), proc(5), and the kernel's admin-guide/cgroup-v1 and
+// cgroup-v2.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +17,22 @@ struct ControlGroup {
   std::string folder;  // "/sys/fs/cgroup/cpu/docker/12ab"
 };
 
-// The groups that limit this process through a controller ("cpu" or "memory"): its own, then its ancestors. Inside a
-// container these are the container's group and those below it, which is all that is mounted there. Empty where the
-// system has no control groups. `root` is put before every path: empty for the system itself, a folder with a made-up
-// system in tests.
+// The cgroups that limit this process through a controller ("cpu" or "memory"): its own, then its ancestors. In a
+// container the list ends at the container's cgroup, because only that subtree is mounted. Empty if the system has no
+// cgroups. `root` is prefixed to every path: empty for the real system, the folder of a fake system in tests.
 std::vector<ControlGroup> control_groups(const std::string& controller, const std::string& root = "");
 
-// The whole text of a file; empty where it is missing or cannot be read.
+// The whole text of a file; empty if it is missing or cannot be read.
 std::string read_system_file(const std::string& path);
 
-// The number in a group's file, such as memory.max; nothing for "max", or where the file is missing.
+// The number in a file of a cgroup, such as memory.max; nullopt for "max" or a missing file.
 std::optional<int64_t> read_number(const ControlGroup& group, const std::string& file);
 
-// The number after a word at the beginning of a line: "inactive_file 4096", "MemAvailable:   1024 kB".
+// The number after a word at the start of a line, "inactive_file 4096" or "MemAvailable:   1024 kB"; nullopt if there
+// is none.
 std::optional<int64_t> number_after(const std::string& text, const std::string& word);
 
-// The CPUs that the groups grant: the smallest quota / period of all; nothing where none is limited.
+// The number of CPUs that the cgroups allow: their smallest quota / period; nullopt if none has a limit.
 std::optional<double> cpu_quota(const std::string& root = "");
 
 }  // namespace heed

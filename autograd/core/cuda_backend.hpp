@@ -1,5 +1,5 @@
-// What core asks of the CUDA backend. Where heed is built without it, no_cuda.cpp stands in, and all but status()
-// throws DeviceError.
+// The interface of the CUDA backend to core. A build without CUDA links the stubs of no_cuda.cpp: all functions that
+// need a device throw DeviceError there.
 #pragma once
 
 #include <cstdint>
@@ -18,40 +18,40 @@ struct DeviceInfo {
   int64_t memory_bytes = 0;
 };
 struct Status {
-  std::string architectures;  // that there is code for: "sm_80, sm_90, PTX compute_90"; empty: built without CUDA
+  std::string architectures;  // of the compiled kernels: "sm_80, sm_90, PTX compute_90"; empty: built without CUDA
   std::vector<DeviceInfo> devices;
-  std::string problem;  // why Device::cuda cannot be used; empty where it can
+  std::string problem;  // why Device::cuda cannot be used; empty if it can
 };
-// Looks for devices when it is called for the first time. Throws nothing.
+// Searches for devices on the first call. Throws nothing.
 const Status& status();
 
-// Why no process on this machine can use Device::cuda: heed is built without CUDA, or there is no device. Empty where
-// there is a device. Unlike all else of this file it may be called before use_device().
+// Why no process on this machine can use Device::cuda: heed is built without CUDA, or there is no device. Empty if
+// there is a device. Unlike all other functions of this file it may be called before use_device().
 std::string absence();
 
-// To be called before all else of this file by one of several processes on a node: it uses the device of this number,
-// or the only one that it sees. Where the node has fewer devices, status() says so. Throws GraphError where it is too
-// late.
+// Selects the device of one of several processes on a node: the device with this number, or the only visible one. Must
+// be called before all other functions of this file; throws GraphError if status() has already searched for devices
+// under another number. If the node has too few devices, status() reports it.
 void use_device(int local_rank);
 int device_index();
-// Names the device among all of all nodes, as nvidia-smi does: "GPU-…".
+// The globally unique identifier of the device, as nvidia-smi prints it: "GPU-…".
 std::string device_id();
 
 MemorySource& memory_source();
 
-// In the order of all other work on the device. On return the host may use its side again. Those that wait for the
-// device, and synchronize(), throw ValueError for a token outside its range that an operation met before, which had
-// gone on without it.
+// Stream-ordered; the host buffer may be reused on return. copy_to_device(), copy_to_host() and synchronize() wait for
+// the device, and throw ValueError if an earlier operation met a token outside its range (its kernel continued without
+// that token).
 void copy_to_device(void* to, const void* from, int64_t bytes);
 void copy_to_host(void* to, const void* from, int64_t bytes);
 void copy_on_device(void* to, const void* from, int64_t bytes);
 void fill(void* memory, int byte, int64_t bytes);
 void synchronize();
 
-// Whether products of f32 may cut their inputs to 10 bits of fraction (TF32) and run on tensor cores. Off at the start.
+// Whether f32 GEMMs may reduce their inputs to TF32 (10 fraction bits) and run on tensor cores. Off by default.
 void set_tf32(bool on);
 
-// Memory of the host that the device copies from and to by itself, while the host goes on.
+// Pinned host memory: the device copies from and to it while the host continues.
 class PinnedBuffer {
  public:
   explicit PinnedBuffer(int64_t bytes);
@@ -60,7 +60,7 @@ class PinnedBuffer {
   PinnedBuffer& operator=(const PinnedBuffer&) = delete;
   void* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
-  // Between this buffer from `offset` on and memory of the device, in the order of the stream; the host does not wait.
+  // Copies between this buffer at byte `offset` and device memory. Stream-ordered; the host does not wait.
   void copy_to_device(void* to, int64_t offset, int64_t bytes) const;
   void copy_from_device(int64_t offset, const void* from, int64_t bytes);
 
@@ -69,16 +69,16 @@ class PinnedBuffer {
   int64_t bytes_ = 0;
 };
 
-// Work that is recorded once and then given to the device as a whole.
+// A CUDA graph: work that is captured once and then launched as a whole.
 class Graph {
  public:
   Graph() = default;
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
-  // Records what `work` gives to the device, which does none of it yet. Memory that it allocates is kept for replays;
-  // tensors that outlive it must have been allocated before. Nothing in it may wait for the device. Throws DeviceError,
-  // and what work throws; nothing is recorded then.
+  // Captures the work that `work` queues; the device does not run it yet. Memory that `work` allocates is kept for
+  // replays; tensors that outlive it must have been allocated before. `work` must not wait for the device. Throws
+  // GraphError if a graph has been captured before, DeviceError, and what `work` throws; nothing is captured then.
   void record(const std::function<void()>& work);
   bool recorded() const { return executable_ != nullptr; }
   void replay() const;

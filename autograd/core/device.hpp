@@ -1,4 +1,4 @@
-// Where a tensor lives.
+// The device whose memory holds a tensor.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// The one place where an operation chooses its backend. A missing kernel does not link.
+// Backend dispatch: the only place where an operation selects CPU or CUDA. A missing kernel is a link error.
 #pragma once
 
 #include "autograd/core/context.hpp"

@@ -1,5 +1,5 @@
-// Element types. f32 trains, bf16 stores activations and the weights of products in half the bytes, f64 checks
-// gradients, i32 holds tokens.
+// Element types. f32 is for training, bf16 stores activations and matmul weights in half the bytes, f64 is for gradient
+// checks, i32 holds tokens.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,8 +20,8 @@ constexpr std::string_view name(DType dtype) {
   return kNames[static_cast<int>(dtype)];
 }
 constexpr bool is_floating(DType dtype) { return dtype != DType::i32; }
-// What is computed and summed in, and the dtype of what stays exact beside such a tensor: statistics, losses, vectors
-// of parameters and gradients of parameters. f32 for bf16, else the dtype itself.
+// The accumulation dtype of kernels: f32 for bf16, else the dtype itself. Also the dtype of tensors that keep full
+// precision next to a bf16 tensor: statistics, losses, parameter vectors and gradients of parameters.
 constexpr DType compute_dtype(DType dtype) { return dtype == DType::bf16 ? DType::f32 : dtype; }
 constexpr bool is_compute_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
 template <class T>
@@ -37,13 +37,13 @@ constexpr DType dtype_of() {
   }
 }
 
-// Calls f with a value of the C++ type of a floating dtype: visit_floating(x.dtype(), [&](auto zero) { using T =
-// decltype(zero); … });
+// Calls f with a zero of the C++ type of a floating-point dtype:
+//   visit_floating(x.dtype(), [&](auto zero) { using T = decltype(zero); … });
 template <class F>
 decltype(auto) visit_floating(DType dtype, F&& f) {
   return dtype == DType::f64 ? f(double{}) : dtype == DType::bf16 ? f(Bf16{}) : f(float{});
 }
-// The same for f32 and f64 alone.
+// The same for f32 and f64 only.
 template <class F>
 decltype(auto) visit_compute(DType dtype, F&& f) {
   return dtype == DType::f64 ? f(double{}) : f(float{});

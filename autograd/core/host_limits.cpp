@@ -11,7 +11,7 @@ namespace heed {
 namespace {
 
 constexpr int64_t kKiB = 1024;
-constexpr int64_t kNoLimit = int64_t{1} << 62;  // version 1 writes nearly 2^63 for "no limit"
+constexpr int64_t kNoLimit = int64_t{1} << 62;  // cgroup v1 reports nearly 2^63 for "no limit"
 
 using Source = MemoryLimit::Source;
 
@@ -29,7 +29,7 @@ std::optional<MemoryLimit> group_limit(const ControlGroup& group, int64_t swap) 
   const std::optional<int64_t> limit = read_number(group, v1 ? "memory.limit_in_bytes" : "memory.max");
   const std::optional<int64_t> use = read_number(group, v1 ? "memory.usage_in_bytes" : "memory.current");
   if (!limit || !use || *limit >= kNoLimit) return std::nullopt;
-  // The total_ numbers of version 1 are those of version 2: with the groups below.
+  // The total_ values of v1 include the descendants, as the plain values of v2 do.
   const std::string statistics = read_system_file(group.folder + "/memory.stat"), prefix = v1 ? "total_" : "";
   const auto pages = [&](const char* name) { return number_after(statistics, prefix + name + " ").value_or(0); };
   const int64_t cache = pages("inactive_file") + pages("active_file");
@@ -39,11 +39,11 @@ std::optional<MemoryLimit> group_limit(const ControlGroup& group, int64_t swap) 
                      .swap_bytes = swap};
 }
 
-// limit: a line of /proc/self/limits; use: one of /proc/self/status, in KiB.
+// limit: the start of a line of /proc/self/limits; use: that of a line of /proc/self/status, in KiB.
 std::optional<MemoryLimit> process_limit(const std::string& root, Source source, const char* limit, const char* use) {
   const std::optional<int64_t> bytes = number_after(read_system_file(root + "/proc/self/limits"), limit);
   const std::optional<int64_t> used = number_after(read_system_file(root + "/proc/self/status"), use);
-  if (!bytes || !used) return std::nullopt;  // "unlimited" is no number
+  if (!bytes || !used) return std::nullopt;  // "unlimited" is not a number
   return MemoryLimit{
       .source = source, .free_bytes = std::max<int64_t>(0, *bytes - *used * kKiB), .total_bytes = *bytes};
 }

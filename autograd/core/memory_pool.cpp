@@ -11,8 +11,8 @@
 namespace heed {
 namespace {
 
-constexpr int64_t kSmallest = 1024;  // below this, multiples of the alignment are the classes
-constexpr int64_t kSmall = 2 << 20;  // blocks up to this size are cut out of pieces
+constexpr int64_t kSmallest = 1024;  // up to this size, the classes are multiples of the alignment
+constexpr int64_t kSmall = 2 << 20;  // blocks up to this size are cut from slabs of kPiece bytes
 constexpr int64_t kPiece = 8 * kSmall;
 
 struct Advice {
@@ -20,7 +20,7 @@ struct Advice {
   std::array<std::string, kMemoryCategories> texts;
 };
 
-// Never destroyed, as the pools.
+// Never destroyed, like the pools.
 Advice& advice() {
   static Advice* const advice = new Advice;
   return *advice;
@@ -40,7 +40,7 @@ void throw_memory_error(int64_t bytes, MemoryCategory category, int64_t in_use, 
                                 human_bytes(in_use), free_text, text.empty() ? "" : "; ", text));
 }
 
-// Eight classes per power of two: at most an eighth is wasted, and sizes that differ a little share blocks.
+// Eight size classes per power of two: at most an eighth is wasted, and similar sizes can reuse the same blocks.
 int64_t MemoryPool::size_class(int64_t bytes) const {
   const int64_t alignment = source_.alignment();
   if (bytes <= kSmallest) return std::max(alignment, round_up(bytes, alignment));
@@ -165,7 +165,7 @@ void MemoryPool::account(MemoryCategory category, int64_t change) {
 }
 
 void MemoryPool::release_cached_locked() {
-  // Others lie in the same pieces, and those of a reservation are not in the cache.
+  // A slab can only be freed with all its blocks: none may be in use or held by a reservation.
   const bool keep_small = small_in_use_ > 0 || !reserved_.empty();
   for (auto& [bytes, blocks] : cached_) {
     const bool small = is_small(bytes);

@@ -1,7 +1,7 @@
-// The pool behind Buffer: keeps freed blocks by size class and gives them out again. Thread-safe.
+// The caching allocator of Buffer: keeps freed blocks by size class and reuses them. Thread-safe.
 //
-// On CUDA all blocks are used in the order of one stream, so a freed block may go to the next one who asks although the
-// kernel that read it has not run yet.
+// On CUDA all blocks are used in the order of one stream, so a freed block may be allocated again before the kernel
+// that reads it has run.
 #pragma once
 
 #include <map>
@@ -14,19 +14,19 @@
 
 namespace heed {
 
-// Where a pool gets its memory from.
+// The system allocator that a pool gets its memory from.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
-  virtual void* allocate(int64_t bytes) = 0;  // nullptr where there is no more
+  virtual void* allocate(int64_t bytes) = 0;  // nullptr if out of memory
   virtual void free(void* memory) noexcept = 0;
-  virtual int64_t alignment() const = 0;      // of blocks that are cut out of larger pieces; a power of two
-  virtual std::string free_text() const = 0;  // ", 3.0 MiB free of 1.0 GiB (this machine)", or nothing
+  virtual int64_t alignment() const = 0;      // of blocks that are cut from slabs; a power of two
+  virtual std::string free_text() const = 0;  // ", 3.0 MiB free of 1.0 GiB (this machine)", or empty
 };
 
 class MemoryPool {
  public:
-  // Without caching every block is asked of the source and goes back when it is freed.
+  // Without caching every block is allocated from the source and returned to it when freed.
   MemoryPool(MemorySource& source, bool caching) : source_(source), caching_(caching) {}
 
   // Throws MemoryError.
@@ -37,7 +37,7 @@ class MemoryPool {
   void release_cached();
   void set_caching(bool on);
 
-  // From open to close, blocks that are given out belong to the reservation: when freed, they are kept for it alone,
+  // Blocks that are allocated between open and close belong to the reservation: when freed, they are kept for it alone,
   // until it is dropped.
   using Blocks = std::map<int64_t, std::vector<void*>>;  // by size
   void open_reservation(Blocks* reservation);
@@ -60,22 +60,22 @@ class MemoryPool {
   Blocks cached_;
   Blocks* open_ = nullptr;
   std::unordered_map<void*, Blocks*> reserved_;
-  // Small blocks are cut out of larger pieces.
+  // Slabs that small blocks are cut from.
   std::vector<void*> pieces_;
   char* next_ = nullptr;
-  int64_t left_ = 0;  // in the last piece
+  int64_t left_ = 0;  // bytes left in the last slab
   int64_t small_in_use_ = 0;
   MemoryReport report_;
 };
 
-// What a MemoryError of a pool ends with: the config keys that lower a category, in words. None at the start, and
-// whoever knows which keys there are sets it: training has some that generation has not. Thread-safe.
+// Sets the advice at the end of a pool's MemoryError: the config keys that reduce a category, in words. Empty by
+// default, and set by the caller: training has keys that generation does not have. Thread-safe.
 void set_memory_advice(MemoryCategory category, const std::string& advice);
-// Throws that error for `bytes` that cannot be had; in_use and free_text as in MemoryPool and MemorySource.
+// Throws that error for an allocation of `bytes` that failed; in_use: all bytes in use; free_text: as in MemorySource.
 [[noreturn]] void throw_memory_error(int64_t bytes, MemoryCategory category, int64_t in_use,
                                      const std::string& free_text);
 
-// The pool of a device. Never destroyed: tensors with static lifetime may outlive it otherwise.
+// The pool of a device. Never destroyed, because tensors with static lifetime may outlive it.
 MemoryPool& memory_pool(Device device);
 
 }  // namespace heed

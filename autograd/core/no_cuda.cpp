@@ -1,11 +1,12 @@
-// Stands in for the CUDA backend where heed is built without it.
+// Stubs of the CUDA backend for builds without CUDA.
 #include "autograd/core/check.hpp"
 #include "autograd/core/cuda_backend.hpp"
 
 namespace heed::cuda {
 namespace {
 
-constexpr const char* kProblem = "this heed is built without CUDA; ./heed build --cuda builds it with CUDA, which needs nvcc";
+constexpr const char* kProblem =
+    "this heed is built without CUDA; ./heed build --cuda builds it with CUDA, which needs nvcc";
 
 [[noreturn]] void refuse() { throw DeviceError(kProblem); }
 

@@ -1,8 +1,10 @@
-// Philox4x32-10, the one random number generator of heed: stateless, the same bits on every backend.
+// Philox4x32-10, the only random number generator of heed: counter-based (stateless), with the same bits on every
+// backend.
 //
-// A word is a pure function of (seed, site, update, index). A site says where the numbers are used (domain, layer,
-// place), never in which order; an index is an element of the *global* batch. So masks and windows depend neither on
-// the order of calls, nor on micro-batches or ranks.
+// A 32-bit random word is a pure function of (seed, site, update, index). `update` is the training step. A site says
+// where the numbers are used (domain, layer, place), never in which order; an index is an element of the *global*
+// batch. Dropout masks and sampled sequences therefore depend neither on the order of calls nor on micro-batches or
+// ranks.
 //   key = (seed, site)    counter = (index / 4 low, high, update low, high)    word = output[index mod 4]
 // Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3" (SC11).
 #pragma once
@@ -18,7 +20,7 @@
 
 namespace heed {
 
-// Four words of one counter. A struct, since std::array is not usable in device code everywhere.
+// The four random words of one counter. A struct, because std::array is not usable in all device code.
 struct PhiloxWords {
   uint32_t word[4];
 };
@@ -44,18 +46,18 @@ HEED_HOST_DEVICE inline PhiloxWords philox4x32(uint64_t index_div_4, uint64_t up
 
 enum class RandomDomain : uint32_t { init = 1, dropout = 2, data = 3, sampling = 4, test = 15 };
 
-// A place where random numbers are used: 4 bits of domain, 20 of layer, 8 of place.
+// A site, i.e. where random numbers are used: 4 bits of domain, 20 of layer, 8 of place.
 constexpr uint32_t random_site(RandomDomain domain, uint32_t layer = 0, uint32_t place = 0) {
   return (static_cast<uint32_t>(domain) << 28) | ((layer & 0xFFFFFu) << 8) | (place & 0xFFu);
 }
 
-// The numbers of one site in one update.
+// The random numbers of one site in one training step. Other users set `update` to a counter of their own.
 struct RandomStream {
   uint32_t seed = 0;
   uint32_t site = 0;
   uint64_t update = 0;
-  // For kernels on CUDA: where the number of the update stands in the device's memory, instead of `update`. So a
-  // recorded update draws other numbers each time it is replayed.
+  // For CUDA kernels: the address of the step number in device memory, used instead of `update`. A captured training
+  // step thus draws other numbers on each replay.
   const uint64_t* device_update = nullptr;
 
   HEED_HOST_DEVICE PhiloxWords words(uint64_t index_div_4) const {
@@ -63,14 +65,15 @@ struct RandomStream {
   }
   HEED_HOST_DEVICE uint32_t word(uint64_t index) const { return words(index / 4).word[index % 4]; }
 
-  // Uniform in (0, 1), 52 bits out of two words (with 53 the largest would round to 1); index counts pairs of words.
+  // Uniform in (0, 1), from 52 bits of two words (with 53 the largest would round to 1). Number i uses words 2i and 2i
+  // + 1.
   double uniform(uint64_t index) const {
     const PhiloxWords w = words(index / 2);
     const uint64_t high = w.word[2 * (index % 2)], low = w.word[2 * (index % 2) + 1];
     return (static_cast<double>((high << 20) ^ (low >> 12)) + 0.5) * 0x1p-52;
   }
-  // Two independent standard normals (Box and Muller 1958), of the uniforms 2 * pair and 2 * pair + 1: do not draw both
-  // kinds from one stream.
+  // Two independent standard normals (Box and Muller 1958) from the uniforms 2 * pair and 2 * pair + 1: do not draw
+  // both uniforms and normals from one stream.
   std::array<double, 2> normal_pair(uint64_t pair) const;
   double normal(uint64_t index) const { return normal_pair(index / 2)[index % 2]; }
 };

@@ -1,4 +1,5 @@
-// Dimensions of a dense row-major tensor: up to five, without heap. The number of elements is checked against overflow.
+// Dimensions of a dense row-major tensor: up to five, without heap allocation. The number of elements is checked for
+// overflow.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +11,7 @@
 
 namespace heed {
 
-// a * b; throws ShapeError where the product does not fit into 63 bits. Both must not be negative.
+// a * b; throws ShapeError if the result does not fit into 63 bits, or a or b is negative.
 int64_t checked_multiply(int64_t a, int64_t b);
 constexpr int64_t ceil_divide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t multiple) { return ceil_divide(a, multiple) * multiple; }
@@ -23,15 +24,15 @@ class Shape {
   Shape(std::initializer_list<int64_t> dimensions);
 
   int rank() const { return rank_; }
-  // Negative positions count from the end, -1 is the last. Throws ShapeError outside the rank.
+  // Negative positions count from the end, -1 is the last dimension. Throws ShapeError if out of range.
   int64_t operator[](int position) const;
   int64_t numel() const { return numel_; }
-  // Elements of the last dimension and the product of all others: a tensor as a matrix of rows.
+  // The tensor as a matrix: columns() is the last dimension, rows() the product of all others.
   int64_t columns() const { return rank_ == 0 ? 1 : dimensions_[rank_ - 1]; }
   int64_t rows() const;
-  // The same shape with another last dimension.
+  // The same shape with another last dimension. Throws ShapeError for a scalar.
   Shape with_last(int64_t columns) const;
-  // The same shape with one more, last dimension.
+  // The same shape with one more dimension at the end.
   Shape with_appended(int64_t columns) const;
 
   bool operator==(const Shape& other) const;

@@ -1,4 +1,4 @@
-// What a kernel sees of a tensor: pointer, shape, dtype. Owns nothing.
+// A kernel's view of a tensor: pointer, shape, dtype, device. Non-owning.
 #pragma once
 
 #include "autograd/core/check.hpp"
@@ -17,7 +17,7 @@ void require_elements(DType dtype, Device device) {
 }
 }  // namespace detail
 
-// An empty reference (no data) stands for an output that nobody needs.
+// An empty reference (no data) is an output that is not needed.
 struct TensorRef {
   void* data = nullptr;
   Shape shape;
@@ -25,8 +25,8 @@ struct TensorRef {
   Device device = Device::cpu;
 
   explicit operator bool() const { return data != nullptr; }
-  // The elements of a tensor on the CPU, nullptr for an empty reference. Throws DTypeError where T is not the dtype,
-  // DeviceError on another device (CUDA kernels take theirs by cuda/element.cuh).
+  // The elements of a CPU tensor, nullptr for an empty reference. Throws DTypeError if T is not the dtype, DeviceError
+  // on another device (CUDA kernels use elements() of cuda/element.cuh).
   template <class T>
   T* as() const {
     if (data != nullptr) detail::require_elements<T>(dtype, device);
@@ -53,7 +53,7 @@ struct ConstTensorRef {
   }
 };
 
-// A gradient as a kernel writes it: overwritten, or added to what stands there. Empty: not needed.
+// A gradient that a kernel writes: it overwrites `ref`, or accumulates into it if `add`. Empty: not needed.
 struct GradientSink {
   TensorRef ref;
   bool add = false;

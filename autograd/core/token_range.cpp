@@ -7,7 +7,7 @@
 namespace heed {
 namespace {
 
-// "(1, 3)" for element `flat` of a tensor of this shape.
+// The index of flat element `flat` in a tensor of this shape, as text: "(1, 3)".
 std::string position(const Shape& shape, int64_t flat) {
   std::string text;
   for (int i = shape.rank() - 1; i >= 0; --i) {

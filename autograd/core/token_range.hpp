@@ -1,4 +1,4 @@
-// Tokens are addresses: they are checked before a kernel follows them.
+// The range of valid tokens. Tokens are indices into memory, so they are checked before a kernel uses them.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace heed {
 struct TokenRange {
   static constexpr int64_t kNothing = std::numeric_limits<int64_t>::min();
 
-  const char* what = "";  // of static lifetime: "embedding: token"
+  const char* what = "";  // name in messages, of static lifetime: "embedding: token"
   Shape shape = {};       // of the tokens
   int64_t vocabulary = 0;
-  int64_t ignored = kNothing;  // one value outside the vocabulary that is allowed, or kNothing
+  int64_t ignored = kNothing;  // one allowed value outside the vocabulary, or kNothing
 };
 
-// Throws ValueError for `value` at element `flat` of the tokens: what it is, where, and what it must be.
+// Throws ValueError for `value` at flat index `flat` of the tokens: its name, position and allowed range.
 [[noreturn]] void throw_wrong_token(const TokenRange& range, int32_t value, int64_t flat);
 
 }  // namespace heed

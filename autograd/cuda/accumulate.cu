@@ -1,4 +1,4 @@
-// Sums of gradients: elementwise, see elementwise.cuh.
+// Elementwise sums and fills of gradients, see elementwise.cuh.
 #include "autograd/core/accumulate.hpp"
 
 #include "autograd/cuda/elementwise.cuh"

@@ -1,5 +1,5 @@
-// A bias in each row of a matrix. One thread an element, neighbours in a row: C is written once, and read before where
-// it is added to. For products of one row or column, so its time is that of a launch.
+// Writes or adds a bias to each row of C. One thread per element, neighbouring threads in a row: C is written once, and
+// read before if it is added to. Used for GEMMs with one row or column, so the time is that of a launch.
 #include <algorithm>
 
 #include "autograd/cuda/element.cuh"

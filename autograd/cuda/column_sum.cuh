@@ -1,7 +1,9 @@
-// Sums over the rows of a matrix, in f32 and in a fixed order: as a gradient of something that every row uses.
+// Column sums: sums over the rows of a matrix, in f32 and in a fixed order, e.g. the gradient of a vector that every
+// row uses.
 //
-// The rows are cut into chunks whose number depends on the number of rows only. Each chunk is summed apart into a
-// partial row, then the partial rows are added: neither the card nor the order in which blocks run shows in the bits.
+// The rows are split into chunks; the number of chunks depends only on the number of rows. Each chunk is summed
+// separately into a partial row, then the partial rows are added: the bits depend neither on the GPU nor on the order
+// in which thread blocks run.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +26,8 @@ struct RowChunks {
 
 constexpr int kPartialColumns = kWarp, kPartialSlots = 32;
 
-// Threads: 32 columns x 32 slots; a slot adds every 32nd partial row, the first one adds the slots in order. Memory:
-// `partial` is read once, as a rule from L2 where it was just written.
+// Threads: 32 columns x 32 slots; a slot adds every 32nd partial row, slot 0 then adds the slots in order. Memory:
+// `partial` is read once, usually from L2, where it has just been written.
 template <int Slots, int Threads = kPartialColumns* Slots>
 __global__ void __launch_bounds__(Threads)
     add_partial_rows_kernel(float* total, bool add, const float* partial, int64_t chunks, int64_t columns) {
@@ -45,16 +47,16 @@ __global__ void __launch_bounds__(Threads)
   total[column] = add ? total[column] + sum : sum;
 }
 
-// One partial row per chunk, for kernels that sum beside their other work.
+// One partial row per chunk, for kernels that compute column sums in addition to their main output.
 class PartialRows {
  public:
-  // Nothing for an empty sink.
+  // Allocates nothing for an empty sink.
   PartialRows(const Context& context, const GradientSink& total, const RowChunks& chunks, int64_t columns)
       : total_(total), chunks_(chunks), columns_(columns), partial_(context, total ? chunks.count * columns : 0) {}
 
-  // (chunks, columns), nullptr for an empty sink.
+  // Shape (chunks, columns); nullptr for an empty sink.
   float* data() const { return total_ ? partial_.data() : nullptr; }
-  // Writes or adds the total.
+  // Writes or accumulates the total.
   void finish() const {
     if (!total_ || columns_ == 0) return;
     launch(add_partial_rows_kernel<kPartialSlots>,
@@ -71,9 +73,9 @@ class PartialRows {
 
 constexpr int kColumnSumWarps = 8, kColumnSumThreads = kColumnSumWarps * kWarp;
 
-// Threads: blocks of 8 warps take a chunk of rows and as many columns as 32 lanes move at a time; a warp adds every 8th
-// row, and the warps' sums are added in order. Memory: x is read once, 4 rows of a warp in flight; a partial row of 4
-// bytes per element is written for at least 32 rows. One addition per element, bound by memory.
+// Threads: a thread block of 8 warps processes a chunk of rows, and as many columns as 32 lanes load at a time; a warp
+// adds every 8th row, and the sums of the warps are added in order. Memory: x is read once, with 4 rows of a warp in
+// flight; a partial row of 4 bytes per element is written for at least 32 rows. One addition per element: memory-bound.
 template <int N, class T>
 __global__ void __launch_bounds__(kColumnSumThreads)
     column_sum_kernel(float* out, bool add, const T* x, RowChunks chunks, int64_t columns) {
@@ -102,7 +104,7 @@ __global__ void __launch_bounds__(kColumnSumThreads)
   }
 }
 
-// total[j] = sum over rows of x[row, j], or added to it; x of `rows` rows. No rows give 0.
+// total[j] = sum over rows of x[row, j], written or accumulated; x is (rows, columns). Without rows the sum is 0.
 template <class T>
 void column_sum(const Context& context, const GradientSink& total, const T* x, int64_t rows, int64_t columns) {
   if (!total || columns == 0) return;

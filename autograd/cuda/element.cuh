@@ -1,4 +1,5 @@
-// Elements in kernels: f32 or bf16 in memory, f32 in registers; moved 16 bytes at a time where the tensors allow it.
+// Element access in kernels: f32 or bf16 in memory, f32 in registers; 16-byte vector accesses where size and alignment
+// allow.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -20,7 +21,7 @@ constexpr DType element_dtype() {
   }
 }
 
-// The elements of a tensor on the device, nullptr for an empty reference. Throws DTypeError, DeviceError.
+// The elements of a CUDA tensor, nullptr for an empty reference. Throws DTypeError, DeviceError.
 template <class T, class Ref>
 auto* elements(const Ref& ref) {
   using Element = std::conditional_t<std::is_same_v<Ref, TensorRef>, T, const T>;
@@ -32,8 +33,9 @@ auto* elements(const Ref& ref) {
   return static_cast<Element*>(ref.data);
 }
 
-// Calls f with a value of the element type: visit_elements("gelu", x.dtype, [&](auto zero) { using T = decltype(zero);
-// … }). Throws DTypeError for f64, which is for gradient checks on the CPU.
+// Calls f with a zero of the element type:
+//   visit_elements("gelu", x.dtype, [&](auto zero) { using T = decltype(zero); … });
+// Throws DTypeError for other dtypes than f32 and bf16; f64 is for gradient checks on the CPU.
 template <class F>
 void visit_elements(const char* operation, DType dtype, F&& f) {
   require<DTypeError>(dtype == DType::f32 || dtype == DType::bf16, "{}: {} tensors are not for cuda, f32 and bf16 are",
@@ -58,8 +60,8 @@ __device__ __forceinline__ T from_float(float value) {
   }
 }
 
-// N neighbours as floats. They are moved in one piece of N * sizeof(T) bytes, which the address must be a multiple of;
-// of more than 16 bytes in two pieces.
+// N adjacent elements as floats. One access moves N * sizeof(T) bytes and needs that alignment; above 16 bytes there
+// are two accesses.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Vector {
   T element[N];
@@ -68,7 +70,7 @@ template <int N>
 struct Floats {
   float value[N];
 };
-// Apart, so that one vector can be on its way while another one is worked on.
+// Separate from to_floats(), so that one vector can be in flight while another one is processed.
 template <int N, class T>
 __device__ __forceinline__ Vector<T, N> fetch(const T* address) {
   return *reinterpret_cast<const Vector<T, N>*>(address);
@@ -92,11 +94,11 @@ __device__ __forceinline__ void store(T* address, const Floats<N>& floats) {
   *reinterpret_cast<Vector<T, N>*>(address) = vector;
 }
 
-// Elements of T in 16 bytes.
+// The number of elements of T in 16 bytes.
 template <class T>
 constexpr int kPerVector = 16 / static_cast<int>(sizeof(T));
 
-// Whether `columns` elements from each address, and rows of that many, can be moved N at a time.
+// Whether rows of `columns` elements can be moved N at a time from each address: by size and alignment.
 template <int N, class... T>
 bool can_move(int64_t columns, const T*... addresses) {
   return columns % N == 0 && ((reinterpret_cast<uintptr_t>(addresses) % (sizeof(T) * N) == 0) && ...);

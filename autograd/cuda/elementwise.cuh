@@ -1,7 +1,7 @@
-// One pass over tensors of the same number of elements: y[i] = f(inputs[i] …), in f32.
+// Elementwise kernel: y[i] = f(inputs[i] …) in f32, over tensors with the same number of elements.
 //
-// Threads: blocks of 256; each takes as many neighbours as 16 bytes of y hold, or one where the tensors do not allow
-// it. Memory: every tensor is read or written once. Any order gives the same bits.
+// Threads: thread blocks of 256. Each thread processes as many adjacent elements as 16 bytes of y hold, or one if size
+// or alignment do not allow it. Memory: every tensor is read or written once. The bits do not depend on the order.
 #pragma once
 
 #include "autograd/cuda/element.cuh"
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kElementwiseThreads) elementwise_kernel(int64_
   apply(load<N>(x + first)...);
 }
 
-// y may be one of the inputs. f: a functor with a __device__ float operator()(float…).
+// y may alias an input. f: a functor with a __device__ float operator()(float…).
 template <class F, class Y, class... X>
 void elementwise(int64_t n, F f, Y* y, const X*... x) {
   if (n == 0) return;
@@ -45,7 +45,7 @@ struct Added {
   }
 };
 
-// The same into a gradient: written, or added to what is there; nothing where it is not needed.
+// The same for a gradient: written, or accumulated; nothing is launched if it is not needed.
 template <class Y, class F, class... X>
 void elementwise_into(const GradientSink& sink, F f, const X*... x) {
   if (!sink) return;

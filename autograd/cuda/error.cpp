@@ -28,7 +28,7 @@ void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) [[likely]] {
     return;
   }
-  cudaGetLastError();  // a failed call is not to be found again by the next one
+  cudaGetLastError();  // clear the error, or the next call would report it
   throw DeviceError(
       fmt::format("CUDA: {}: {} ({}){}", what, cudaGetErrorString(error), cudaGetErrorName(error), advice(error)));
 }

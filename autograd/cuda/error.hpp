@@ -1,4 +1,4 @@
-// Calls of the CUDA libraries, checked.
+// Error checks for calls of the CUDA libraries.
 #pragma once
 
 #include <cublasLt.h>
@@ -6,8 +6,8 @@
 
 namespace heed::cuda {
 
-// Throws DeviceError unless the call succeeded: what was done, what CUDA says of it, and what to do where that is
-// known.
+// Throws DeviceError unless the call succeeded. The message says what failed, the error text of CUDA, and a remedy if
+// one is known.
 void check(cudaError_t error, const char* what);
 void check(cublasStatus_t status, const char* what);
 

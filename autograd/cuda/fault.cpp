@@ -24,7 +24,7 @@ struct Watch {
   }
 };
 
-// Never destroyed, as the runtime.
+// Never destroyed, like the runtime.
 Watch& watch() {
   static Watch* const instance = new Watch;
   return *instance;

@@ -1,4 +1,4 @@
-// Checks of tokens in kernels.
+// Device-side asserts for tokens, see fault.hpp.
 #pragma once
 
 #include "autograd/cuda/element.cuh"
@@ -6,8 +6,9 @@
 
 namespace heed::cuda {
 
-// Whether a token may be followed. If not, notes it: of the tokens of one launch that with the first position, whatever
-// order the threads come in. Positions are below 2^32: no memory holds what more tokens stand for.
+// Whether a token is in range. If not, stores it in the fault: of the wrong tokens of one launch, the one at the first
+// position, whatever the order of threads. Positions are below 2^32: the data of more tokens would not fit into any
+// memory.
 __device__ inline bool allows(const TokenCheck& check, int32_t token, int64_t position) {
   if (token >= 0 && token < check.range.vocabulary) return true;
   const uint32_t holder = atomicCAS(&check.fault->launch, 0u, check.launch);

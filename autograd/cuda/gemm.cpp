@@ -15,13 +15,13 @@
 namespace heed::cuda {
 namespace {
 
-constexpr int64_t kWorkspaceBytes = 32 << 20;  // what NVIDIA advises for Hopper
+constexpr int64_t kWorkspaceBytes = 32 << 20;  // NVIDIA's recommendation for Hopper
 
 std::atomic<bool> tf32 = false;
 
 cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 
-// Owns one of cuBLASLt's descriptions.
+// Owns a cuBLASLt descriptor.
 template <class Handle, cublasStatus_t (*destroy)(Handle)>
 class Description {
  public:
@@ -50,14 +50,14 @@ void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attr
   check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)), "state a preference");
 }
 
-// The largest power of two up to 256 that an address is a multiple of.
+// The alignment of an address: the largest power of two that divides it, at most 256.
 uint32_t alignment_of(const void* address) {
   const auto bits = reinterpret_cast<uintptr_t>(address) | 256;
   return static_cast<uint32_t>(bits & (~bits + 1));
 }
 
-// What an algorithm is chosen for. cuBLASLt counts by columns: a row-major matrix is its own transpose there, so that
-// C^T = op(B)^T op(A)^T is computed, with B as the first matrix.
+// The key of algorithm selection. cuBLASLt is column-major: a row-major matrix is its own transpose there, so C^T =
+// op(B)^T op(A)^T is computed, with B as the A operand.
 struct Kind {
   int64_t m, n, k;
   DType in, out;
@@ -74,7 +74,7 @@ Layout layout(DType dtype, int64_t rows, int64_t columns) {  // of a row-major m
   return made;
 }
 
-// Where cuBLASLt may want to know of them when it chooses: the bias, and with gelu its input.
+// Pointers that cuBLASLt may use when it selects an algorithm: the bias, and with gelu the buffer of its input.
 struct Epilogue {
   const void* bias = nullptr;
   void* gelu_input = nullptr;
@@ -83,7 +83,7 @@ struct Epilogue {
 struct Plan {
   Operation operation;
   Layout a, b, c;
-  std::optional<cublasLtMatmulAlgo_t> algorithm = {};  // none: the library knows no way
+  std::optional<cublasLtMatmulAlgo_t> algorithm = {};  // none: the library has no algorithm
 
   Plan(const Kind& kind, const Epilogue& epilogue)
       : a(kind.transpose_a ? layout(kind.in, kind.k, kind.m) : layout(kind.in, kind.m, kind.k)),
@@ -94,7 +94,7 @@ struct Plan {
     set(operation, CUBLASLT_MATMUL_DESC_TRANSA, kind.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(operation, CUBLASLT_MATMUL_DESC_TRANSB, kind.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (kind.bias) set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(kind.out));
-    if (kind.gelu) {  // its input is of C's type unless the library is told otherwise
+    if (kind.gelu) {  // the dtype of its input defaults to that of C
       set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE,
           kind.bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX);
       set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, kind.n);
@@ -119,7 +119,7 @@ struct Plan {
     set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kWorkspaceBytes));
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kind.align_b);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kind.align_a);
-    // Sums stay f32 until they are complete, also where k is shared out among blocks.
+    // Accumulate in f32 until the sums are complete, also with split-K.
     set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         uint32_t{CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     const uint32_t align_out = kind.gelu ? kind.align_y : kind.align_c;
@@ -129,7 +129,7 @@ struct Plan {
     int found = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(blas(), operation.get(), b.get(), a.get(), c.get(),
                                                                  c.get(), preference.get(), 1, &result, &found);
-    // Some versions call a bias invalid where a matrix has one row or column.
+    // Some cuBLASLt versions reject a bias if a matrix has one row or column.
     const bool may_be_refused = kind.bias && std::min({kind.m, kind.n, kind.k}) == 1;
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_INVALID_VALUE && may_be_refused)) return;
     check(status, "choose an algorithm");
@@ -137,7 +137,7 @@ struct Plan {
   }
 };
 
-// Plans are kept for good: a model has some ten kinds of products.
+// Plans are cached forever: a model has about ten kinds of GEMM.
 const Plan& plan_for(const Kind& kind, const Epilogue& epilogue) {
   static std::mutex mutex;
   static auto* const plans = new std::map<Kind, Plan>;
@@ -157,7 +157,7 @@ void check_matrices(const Gemm& p, const TensorRef& y = {}) {
   }
 }
 
-// The product, and y = gelu(C) where there is a y. False: the library knows no way.
+// The GEMM, and y = gelu(C) if y is not empty. Returns false if the library has no algorithm.
 bool multiply(Context& context, const Gemm& p, const TensorRef& y) {
   std::optional<Scratch<Bf16>> rounded;
   Epilogue epilogue{.bias = p.bias.data, .gelu_input = y ? p.c.data : nullptr};
@@ -206,7 +206,7 @@ void gemm(Context& context, const Gemm& p) {
   }
   if (multiply(context, p, {})) return;
   Gemm rest = p;
-  if (p.bias) {  // without the library's epilogue
+  if (p.bias) {  // fallback without the library's bias epilogue
     put_bias(context, p);
     rest.bias = {};
     rest.add = true;

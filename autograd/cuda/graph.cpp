@@ -1,4 +1,4 @@
-// Work in the order of the stream that the host does not wait for: copies from pinned memory, and recorded graphs.
+// Stream-ordered work that the host does not wait for: copies of pinned memory, and captured graphs.
 #include "autograd/core/check.hpp"
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/cuda/error.hpp"
@@ -22,11 +22,11 @@ void PinnedBuffer::copy_from_device(int64_t offset, const void* from, int64_t by
 
 namespace {
 
-// Ends the recording of the stream however it is left.
+// Ends the stream capture on every exit path.
 class Capture {
  public:
   Capture() {
-    // Relaxed: the pool may have to ask for memory meanwhile.
+    // Relaxed, because the pool may have to allocate device memory during the capture.
     check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeRelaxed), "begin to record");
   }
   ~Capture() {
@@ -44,7 +44,7 @@ class Capture {
     check(cudaStreamEndCapture(stream(), &graph), "end a recording");
     cudaGraphExec_t executable = nullptr;
     cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
-    if (error == cudaErrorMemoryAllocation) {  // the pool may hold what it does not use
+    if (error == cudaErrorMemoryAllocation) {  // the pool may hold unused memory
       cudaGetLastError();
       release_cached_memory(Device::cuda);
       error = cudaGraphInstantiate(&executable, graph, 0);

@@ -1,4 +1,4 @@
-// The only launch of a kernel, and the shape of grids.
+// The only function that launches kernels, and the computation of grid sizes.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,8 +20,9 @@ struct LaunchShape {
 constexpr int kWarp = 32;
 constexpr int64_t kLargestGrid = 0x7FFFFFFF;  // in x; 65535 in y and z
 
-// Blocks that cover n elements. At least one, so that nothing is left out of a grid of several dimensions; n == 0 must
-// be handled before. Kernels whose grid could be larger than kLargestGrid go round in a loop.
+// The number of thread blocks that cover n elements; throws ShapeError above kLargestGrid. At least one, so that a grid
+// with more dimensions is not empty; n == 0 must be handled before. Kernels that could need more than kLargestGrid use
+// a grid-stride loop.
 inline unsigned blocks_for(int64_t n, int64_t per_block) {
   const int64_t blocks = (n + per_block - 1) / per_block;
   require<ShapeError>(blocks <= kLargestGrid, "{} elements are too many for one CUDA kernel", n);

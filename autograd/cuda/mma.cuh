@@ -1,8 +1,10 @@
-// Instructions of a warp for tensor cores and asynchronous copies (sm_80 and later), as functions.
+// Warp-level instructions for tensor cores and asynchronous copies (sm_80 and later), as functions.
 //
-// In m16n8k16 lane l has, with g = l / 4 and p = l % 4 * 2, of the left matrix rows g and g + 8, columns p, p + 1
-// (first two registers) and p + 8, p + 9; of the right one columns g, rows p, p + 1 and p + 8, p + 9; of the sum row
-// g, columns p, p + 1, and row g + 8. So a sum, rounded to bf16, is the left matrix of a next product as it is.
+// Fragments of m16n8k16 in lane l, with g = l / 4 and p = l % 4 * 2:
+//   A operand     rows g and g + 8, columns p, p + 1 (first two registers) and p + 8, p + 9
+//   B operand     column g, rows p, p + 1 and p + 8, p + 9
+//   accumulator   row g, columns p, p + 1, and the same columns of row g + 8
+// So an accumulator that is rounded to bf16 has the layout of the A operand of a following GEMM.
 // Source: PTX ISA, "Matrix Fragments for mma.m16n8k16", ldmatrix and cp.async.
 #pragma once
 
@@ -23,8 +25,8 @@ __device__ __forceinline__ unsigned shared_address(const void* address) {
   return static_cast<unsigned>(__cvta_generic_to_shared(address));
 }
 
-// Four matrices of 8 x 8 bf16; lane l gives the address of row l % 8 of matrix l / 8, 16 bytes of shared memory.
-// Register i receives two neighbours of matrix i: of row l / 4, columns l % 4 * 2 and the next; _trans: of the
+// Loads four 8 x 8 matrices of bf16. Lane l passes the address of row l % 8 of matrix l / 8, 16 bytes of shared memory.
+// Register i receives two adjacent elements of matrix i: row l / 4, columns l % 4 * 2 and the next; _trans: of the
 // transposed matrix.
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&to)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
@@ -39,7 +41,7 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&to)[4], const void*
                : "memory");
 }
 
-// sum += left * right: 16 x 16 times 16 x 8, bf16, summed in f32.
+// sum += left * right: A operand 16 x 16, B operand 16 x 8, bf16, accumulated in f32.
 __device__ __forceinline__ void mma_bf16_16816(float (&sum)[4], const unsigned (&left)[4], const unsigned (&right)[2]) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -48,13 +50,14 @@ __device__ __forceinline__ void mma_bf16_16816(float (&sum)[4], const unsigned (
       : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right[0]), "r"(right[1]));
 }
 
-// 16 bytes from global to shared memory, zeros where !valid (nothing is read then). They are there after a wait.
+// Asynchronous copy of 16 bytes from global to shared memory; writes zeros and reads nothing if !valid. The data are
+// visible after cp_async_wait().
 __device__ __forceinline__ void cp_async_16(void* shared, const void* global, bool valid = true) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(shared_address(shared)), "l"(global),
                "r"(valid ? 16 : 0)
                : "memory");
 }
-// Closes a group of copies; the wait is for all but the last kGroups of them.
+// Closes a group of copies; cp_async_wait() waits for all but the last kGroups groups.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 template <int kGroups>
 __device__ __forceinline__ void cp_async_wait() {
@@ -63,7 +66,7 @@ __device__ __forceinline__ void cp_async_wait() {
 
 #endif
 
-// Two neighbours as bf16, the first in the low half.
+// Two adjacent elements as bf16, the first in the low half.
 __device__ __forceinline__ unsigned pack_bf16(float first, float second) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
   return *reinterpret_cast<const unsigned*>(&pair);

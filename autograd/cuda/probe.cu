@@ -1,4 +1,4 @@
-// Asks whether this build has code that the device can run.
+// Checks whether this build has code that the device can run.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/cuda/probe.hpp"
 

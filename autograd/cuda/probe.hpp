@@ -5,7 +5,7 @@
 
 namespace heed::cuda {
 
-// cudaSuccess where they can; cudaErrorNoKernelImageForDevice where there is code for other architectures only.
+// cudaSuccess if they can; cudaErrorNoKernelImageForDevice if there is code for other architectures only.
 cudaError_t find_code_for_device();
 
 }  // namespace heed::cuda

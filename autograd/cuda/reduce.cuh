@@ -1,4 +1,4 @@
-// Sums and maxima over the threads of a warp or a block, in a fixed order; NaN passes through both.
+// Sum and maximum over the threads of a warp or a thread block, in a fixed order; both propagate NaN.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,7 +22,7 @@ struct Max {
   }
 };
 
-// Every lane of a group of Width neighbours receives the result over the group.
+// Reduces over each group of Width adjacent lanes; every lane receives the result of its group.
 template <int Width = kWarp, class T, class Operation>
 __device__ __forceinline__ T warp_reduce(T value, Operation operation) {
 #pragma unroll
@@ -32,7 +32,7 @@ __device__ __forceinline__ T warp_reduce(T value, Operation operation) {
   return value;
 }
 
-// Every thread of a block of Threads (one dimension) receives the result. All threads must call it.
+// Reduces over a one-dimensional thread block of Threads; every thread receives the result. All threads must call it.
 template <int Threads, class T, class Operation>
 __device__ __forceinline__ T block_reduce(T value, T identity, Operation operation) {
   static_assert(Threads % kWarp == 0 && Threads <= 1024);
@@ -40,7 +40,7 @@ __device__ __forceinline__ T block_reduce(T value, T identity, Operation operati
   __shared__ T partial[kWarps];
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   value = warp_reduce(value, operation);
-  __syncthreads();  // the last use of `partial` is over
+  __syncthreads();  // threads may still read `partial` of a previous call
   if (lane == 0) partial[warp] = value;
   __syncthreads();
   return warp_reduce(lane < kWarps ? partial[lane] : identity, operation);

@@ -17,14 +17,14 @@ std::string architecture_of(const cudaDeviceProp& properties) {
   return fmt::format("sm_{}{}", properties.major, properties.minor);
 }
 
-// Which of a node's processes this is, and whether devices were looked for.
+// The local rank of this process, and whether devices have been searched for.
 int own_number = 0;
 bool looked = false;
 
-// A process that sees one device has been given it.
+// A launcher that makes one device visible has selected it for this process.
 int index_among(size_t devices) { return devices == 1 ? 0 : own_number; }
 
-// Why there are none; empty where there are.
+// Returns why there are no devices; empty if there are some.
 std::string count_devices(int& count) {
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess && count > 0) return {};
@@ -84,7 +84,7 @@ struct Runtime {
   }
 };
 
-// Never destroyed: at exit the driver may be gone before it.
+// Never destroyed: at exit the driver may be unloaded first.
 Runtime& runtime() {
   static Runtime* const instance = new Runtime;
   return *instance;
@@ -103,7 +103,7 @@ class DeviceMemory final : public MemorySource {
     check(error, "allocate memory");
     return memory;
   }
-  // What still reads the block was queued before, and cudaFree waits for it.
+  // Kernels that still read the block were queued before, and cudaFree waits for them.
   void free(void* memory) noexcept override { cudaFree(memory); }
   int64_t alignment() const override { return 256; }
   std::string free_text() const override {
@@ -158,7 +158,7 @@ MemorySource& memory_source() {
 
 void copy_to_device(void* to, const void* from, int64_t bytes) {
   copy(to, from, bytes, cudaMemcpyHostToDevice);
-  // From memory that is not pinned it has been read by now; the wait is for memory that is.
+  // Pageable host memory has been read by now; the wait is for pinned memory.
   synchronize();
 }
 void copy_to_host(void* to, const void* from, int64_t bytes) {

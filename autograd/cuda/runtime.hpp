@@ -1,4 +1,4 @@
-// The CUDA side of a process: one device, one stream that all work goes to, in order.
+// The CUDA runtime of a process: one device, and one stream in which all work is ordered.
 #pragma once
 
 #include <cublasLt.h>
@@ -10,8 +10,7 @@
 
 namespace heed::cuda {
 
-// Each makes what it gives when it is called for the first time. Throws DeviceError with status().problem where there
-// is no device that can be used.
+// The first call initialises the runtime. Throws DeviceError with status().problem if no device can be used.
 cudaStream_t stream();
 cublasLtHandle_t blas();
 int multiprocessors();

@@ -1,4 +1,4 @@
-// Dynamic shared memory: auto& tiles = dynamic_shared<Tiles>(); the launch asks for sizeof(Tiles).
+// Dynamic shared memory: auto& tiles = dynamic_shared<Tiles>(); the launch must request sizeof(Tiles) bytes.
 #pragma once
 
 #include <cuda_runtime.h>

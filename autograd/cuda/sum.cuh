@@ -1,7 +1,8 @@
-// The sum of f(x[i]) over all elements, in f64 and in an order that depends on their number only.
+// The sum of f(x[i]) over all elements, in f64 and in an order that depends only on their number and the alignment of
+// x.
 //
-// Threads: up to 1024 blocks of 256 share the elements out in equal stretches; a thread takes every 256th vector of its
-// block's. A second, single block adds the sums of the blocks. Memory: x is read once; bound by memory.
+// Threads: up to 1024 thread blocks of 256 sum equal contiguous chunks; a thread adds every 256th vector of its block's
+// chunk. A second kernel with a single thread block adds the sums of the blocks. Memory: x is read once; memory-bound.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace heed::cuda {
 constexpr int kSumThreads = 256, kSumFinishThreads = 1024;
 constexpr int64_t kMostSumBlocks = kSumFinishThreads;
 
-// `stretch`: vectors per block. What is left behind the last whole vector is the last block's.
+// `stretch`: vectors per thread block. The last block also sums the elements after the last whole vector.
 template <int N, class F, class T>
 __global__ void __launch_bounds__(kSumThreads) sum_kernel(double* sums, int64_t n, int64_t stretch, F f, const T* x) {
   const int64_t vectors = n / N, begin = blockIdx.x * stretch, end = min(begin + stretch, vectors);
@@ -39,17 +40,17 @@ __global__ void __launch_bounds__(kSumFinishThreads) finish_sum_kernel(const dou
   if (threadIdx.x == 0) f(sum);
 }
 
-// f: a functor double(float); finish: a functor that gets the sum, in one thread. No elements: the sum is 0.
+// f: a functor double(float); finish: a functor that one thread calls with the sum. Without elements the sum is 0.
 template <class F, class Finish, class T>
 void sum_in_f64(const Context& context, int64_t n, F f, const T* x, Finish finish) {
-  constexpr int64_t kVector = kPerVector<T>, kLeast = 4 * kSumThreads;  // vectors that make a block worth starting
+  constexpr int64_t kVector = kPerVector<T>, kLeast = 4 * kSumThreads;  // minimum number of vectors per thread block
   const int64_t vectors = ceil_divide(n, kVector);
   const int64_t stretch = std::max(kLeast, ceil_divide(vectors, kMostSumBlocks)),
                 blocks = ceil_divide(vectors, stretch);
   const Scratch<double> sums(context, blocks);
   if (n > 0) {
     const LaunchShape shape{static_cast<unsigned>(blocks), kSumThreads};
-    // From an address between vectors the elements go one by one, in stretches of as many.
+    // If x is not aligned, load single elements, the same number of them per thread block.
     can_move<kVector>(0, x) ? launch(sum_kernel<kVector, F, T>, shape, sums.data(), n, stretch, f, x)
                             : launch(sum_kernel<1, F, T>, shape, sums.data(), n, stretch * kVector, f, x);
   }
