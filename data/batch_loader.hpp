@@ -1,12 +1,12 @@
-// Batches of windows: a pure function of the step and the rows asked for, so that micro-batches and ranks, each taking
-// its rows of the global batch, see together exactly what one process would see.
+// Batches of sequences. A batch is a pure function of the training step and its row range. Micro-batches and ranks,
+// each with its own rows of the global batch, therefore train on exactly the same data as a single process.
 #pragma once
 
 #include "data/source.hpp"
 
 namespace heed::data {
 
-// (rows, seq_len) each, row-major.
+// inputs and targets: (rows, seq_len) each, row-major.
 struct Batch {
   int64_t rows = 0;
   int64_t seq_len = 0;
@@ -14,23 +14,25 @@ struct Batch {
   std::vector<int32_t> targets;
 };
 
-// Next-token windows of seq_len inputs in num_tokens tokens: num_tokens - seq_len, since each needs one token more for
-// its last target; 0 where there are not enough. Throws ValueError if num_tokens < 0 or seq_len < 1.
+// Number of sequences of seq_len inputs in num_tokens tokens, one per start position: num_tokens - seq_len, since each
+// sequence needs one more token for its last target; 0 if there are too few tokens. Throws ValueError if num_tokens < 0
+// or seq_len < 1.
 int64_t windows(int64_t num_tokens, int64_t seq_len);
 
 class BatchLoader {
  public:
-  // Keeps a reference to the source. batch_size: sequences per update, over all ranks and micro-batches.
+  // Keeps a reference to the dataset. batch_size: sequences per training step, over all ranks and micro-batches.
   // Throws ConfigError unless both numbers are at least 1.
   BatchLoader(const Source& source, int64_t seq_len, int64_t batch_size);
 
   int64_t seq_len() const { return seq_len_; }
   int64_t batch_size() const { return batch_size_; }
 
-  // Rows first_row … first_row + num_rows - 1 of the global batch of update `step`. Throws ValueError outside it.
+  // Rows first_row … first_row + num_rows - 1 of the global batch of training step `step`. Throws ValueError for rows
+  // out of range.
   Batch train_batch(uint64_t step, int64_t first_row, int64_t num_rows) const;
 
-  // The same of a split's fixed list of evaluation windows.
+  // The same for the fixed list of evaluation sequences of a split.
   int64_t num_eval_windows(Split split) const { return source_.num_eval_windows(split, seq_len_); }
   Batch eval_batch(Split split, int64_t first_window, int64_t num_windows) const;
 

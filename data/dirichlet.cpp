@@ -8,8 +8,8 @@ namespace heed::data {
 
 namespace {
 
-// A normal variate takes the uniforms 4 i and 4 i + 1 (one Philox block), the acceptance 4 i + 2; attempts count from
-// 1, since uniform 0 belongs to the boost of small shapes.
+// A normal variate uses the uniforms 4 i and 4 i + 1 (one Philox counter), the acceptance test uses 4 i + 2. Attempts i
+// start at 1, since uniform 0 is used by the boost for shape < 1.
 double log_gamma_variate_above_one(const RandomStream& stream, double shape) {
   const double d = shape - 1.0 / 3.0;
   const double c = 1.0 / std::sqrt(9.0 * d);
@@ -22,7 +22,7 @@ double log_gamma_variate_above_one(const RandomStream& stream, double shape) {
   }
 }
 
-// Turns the logarithms of gamma variates into a Dirichlet row.
+// Converts logarithms of gamma variates to a Dirichlet row (a softmax).
 void normalize(std::span<double> row) {
   const double max = *std::max_element(row.begin(), row.end());
   double sum = 0.0;

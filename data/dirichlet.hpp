@@ -1,4 +1,4 @@
-// Gamma variates, and the hierarchical Dirichlet that the rows of the synthetic sources are drawn from.
+// Gamma variates, and the hierarchical Dirichlet distribution of the transition rows of the synthetic datasets.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,28 @@
 
 namespace heed::data {
 
-// Sites of the random numbers of a synthetic source: random_site(RandomDomain::data, layer, place).
+// Sites of the random numbers of a synthetic dataset: random_site(RandomDomain::data, layer, place).
 enum class RandomPlace : uint32_t {
   rows = 0,           // layer = level of the hierarchy
-  train_windows = 1,  // layer 0 from here on
+  train_windows = 1,  // layer 0 for this and all places below
   validation_windows = 2,
   test_windows = 3,
   train_eval_windows = 4,
 };
 
-// ln of a Gamma(shape, 1) variate, shape >= 0; -inf for shape 0. It rejects and tries again, so each variate needs the
-// whole stream for itself (its own `update`).
+// ln of a Gamma(shape, 1) variate, shape >= 0; -inf for shape 0. Rejection sampling uses an unknown number of random
+// numbers, so each variate needs a stream of its own (its own `update`).
 //   shape >= 1: d = shape - 1/3, v = (1 + z / sqrt(9 d))^3, accept if ln u < z^2 / 2 + d (1 - v + ln v); ln(d v)
-//   shape <  1: ln G(shape) = ln G(shape + 1) + ln(u) / shape, which stays finite where G is 0 in double
+//   shape <  1: ln G(shape) = ln G(shape + 1) + ln(u) / shape, which is finite even if G underflows to 0 in double
 // Marsaglia and Tsang 2000, "A simple method for generating gamma variables" (ACM TOMS 26, 3).
 double log_gamma_variate(const RandomStream& stream, double shape);
 
-// The rows p(token | context) of contexts of alpha.size() - 1 tokens: (V^(alpha.size() - 1), V), each row sums to 1.
+// The rows p(token | context) for contexts of alpha.size() - 1 tokens: (V^(alpha.size() - 1), V), each row sums to 1.
 //   level 0: one row, Dir(alpha[0] · uniform)
 //   level k: V^k rows; row c is Dir(alpha[k] · row (c mod V^(k-1)) of level k - 1)
-// alpha[k] is the total concentration of level k: where the shorter context gives a token probability p, the longer
-// one has mean p and variance p (1 - p) / (alpha[k] + 1). Digit j of c (base V, lowest is 0) is token j of the context.
-// alpha must be in kMinAlpha … kMaxAlpha. Probabilities below 1e-308 become exactly 0.
+// alpha[k] is the total concentration of level k: if a token has probability p in the shorter context, its probability
+// in the longer one has mean p and variance p (1 - p) / (alpha[k] + 1). Digit j of c (base V, lowest is 0) is token j
+// of the context. Each alpha must be in [kMinAlpha, kMaxAlpha]. Probabilities below 1e-308 become exactly 0.
 std::vector<double> hierarchical_dirichlet_rows(int64_t vocab_size, std::span<const double> alpha, uint32_t seed);
 
 inline constexpr double kMinAlpha = 1e-6, kMaxAlpha = 1e9;

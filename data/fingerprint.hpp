@@ -1,8 +1,8 @@
-// A short text that tells whether two runs have the same data, to the last token:
+// A short text that identifies the data of a run, down to the last token:
 //
 //   "1115394 tokens, split 1003854/111540/0, XXH64 of all tokens 1a2b3c4d5e6f7081, of the tokenizer 0f1e2d3c4b5a6978"
 //
-// It is made once, when a source is constructed, and kept: a checkpoint describes the data that its run began with.
+// It is computed once, when a dataset is constructed, so that a checkpoint describes the data at the start of its run.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,17 @@ class Fingerprint {
     int64_t num_tokens = 0;
     uint64_t token_checksum = 0;  // data/token_checksum.hpp
     SplitSizes sizes;
-    std::string split_unit;  // what the sizes count and in which order, where it is not tokens by position
+    std::string split_unit;  // unit and order of the sizes, unless they are tokens by position
   };
 
   Fingerprint(const Parts& parts, const Tokenizer& tokenizer);
 
   const std::string& text() const { return text_; }
 
-  // Whether `stored` is the fingerprint of these data, in this form or in the one of earlier versions, which is made
-  // again from the tokens for that: "1115394 tokens, split 1003854/111540/0, checksum 1a2b3c4d5e6f7081". Its checksum
-  // covers 64 evenly spread pieces of 4096 tokens, so it misses changes between the pieces of a long text.
+  // Whether `stored` is the fingerprint of these data, in this format or in that of earlier versions, which is computed
+  // from the tokens for the comparison: "1115394 tokens, split 1003854/111540/0, checksum 1a2b3c4d5e6f7081". The old
+  // checksum covers 64 evenly spaced excerpts of 4096 tokens, so it misses changes between the excerpts of a long text.
+  // `read` reads the tokens.
   bool matches(const std::string& stored, const ReadTokens& read) const;
 
  private:

@@ -10,7 +10,7 @@ namespace heed::data {
 
 namespace {
 
-// Fisher and Yates, from the last place down.
+// Fisher-Yates shuffle, from the last element down.
 void shuffle(std::vector<int64_t>& order, const RandomStream& stream) {
   for (auto i = static_cast<int64_t>(order.size()) - 1; i > 0; --i) {
     std::swap(order[i], order[random_below(stream, static_cast<uint64_t>(i), i + 1)]);
@@ -28,11 +28,11 @@ LineSource::LineSource(Parts parts, int64_t seq_len)
   require<ConfigError>(seq_len >= 1, "model.seq_len = {}, it must be at least 1", seq_len);
   require<ValueError>(tokenizer_->end_token().has_value(), "a source of lines needs a tokenizer with an end token");
   const int32_t end_token = *tokenizer_->end_token();
-  // In place where the caller has left room for two tokens more.
+  // In place if the caller has reserved two more tokens.
   tokens_.insert(tokens_.begin(), end_token);
   if (tokens_.back() != end_token) tokens_.push_back(end_token);
 
-  std::vector<int64_t> ends;  // where each line's first end token is, and the last line's second
+  std::vector<int64_t> ends;  // positions of the end tokens: the first of each line, and the second of the last line
   ends.reserve(static_cast<size_t>(std::count(tokens_.begin(), tokens_.end(), end_token)));
   for (int64_t i = 0; i < static_cast<int64_t>(tokens_.size()); ++i) {
     if (tokens_[i] == end_token) ends.push_back(i);

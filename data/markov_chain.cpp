@@ -10,7 +10,7 @@ namespace heed::data {
 
 namespace {
 
-// Running sums of each row of `width` weights, scaled so that they end in exactly 1.
+// Cumulative sums of each row of `width` weights, normalised so that the last one is exactly 1.
 std::vector<double> cumulative(std::span<const double> weights, int64_t width) {
   std::vector<double> sums(weights.size());
   for (size_t start = 0; start < weights.size(); start += width) {
@@ -21,8 +21,8 @@ std::vector<double> cumulative(std::span<const double> weights, int64_t width) {
   return sums;
 }
 
-// The first entry that reaches u, 0 < u <= 1. An entry that adds nothing to the running sum is never the first, so
-// what is drawn has a probability above 0.
+// Inverse-CDF sampling: the first entry that reaches u, 0 < u <= 1. An entry of probability 0 does not increase the
+// cumulative sum, so it is never the first.
 int64_t draw(const double* sums, int64_t count, double u) { return std::lower_bound(sums, sums + count, u) - sums; }
 
 double minus_p_log_p(double p) { return p > 0.0 ? -p * std::log(p) : 0.0; }
@@ -93,12 +93,13 @@ void MarkovChain::find_row_of_state(std::span<const int64_t> offsets) {
   }
 }
 
-// Iterates law <- (law + law · P) / 2 from the uniform law. The half that stays makes (nearly) periodic chains settle
-// too and leaves the fixed point as it is. The measure is the defect |law · P - law|_1, since it says what is needed:
-// after t steps the law of a window has moved by at most t times that.
+// Power iteration of the lazy chain: law <- (law + law · P) / 2 from the uniform distribution. The lazy chain has the
+// same fixed point and also converges if P is (nearly) periodic. The convergence criterion is the residual
+// |law · P - law|_1, since it bounds the error of interest: after t tokens the distribution has drifted by at most t
+// times the residual.
 std::vector<double> MarkovChain::stationary_law() const {
   constexpr double kMaxDefect = 1e-14;
-  constexpr int64_t kWork = int64_t{1} << 34, kMaxSweeps = 100'000;  // multiply-adds: ten seconds at most
+  constexpr int64_t kWork = int64_t{1} << 34, kMaxSweeps = 100'000;  // multiply-adds: at most ten seconds
   std::vector<double> law(num_states_, 1.0 / static_cast<double>(num_states_)), next(num_states_);
   if (memory_ == 0) return law;
   const int64_t max_sweeps = std::min(kMaxSweeps, kWork / (num_states_ * vocab_size_));
@@ -126,7 +127,8 @@ std::vector<double> MarkovChain::stationary_law() const {
                   max_sweeps, defect, kMaxDefect));
 }
 
-// Drops the newest token, so that the conditionals of a prefix sum to 1 exactly as the sampler draws them.
+// Marginalises over the newest token, as sample() draws a prefix, so that its conditional probabilities sum to exactly
+// 1.
 void MarkovChain::find_prefix_laws() {
   prefix_laws_.resize(memory_ + 1);
   prefix_laws_[memory_] = stationary_law();

@@ -127,7 +127,7 @@ std::vector<ContextEntropy> MarkovSource::entropies(int64_t seq_len) const {
   const std::span<const double> conditional = chain_.conditional_entropies();
   std::vector<ContextEntropy> result;
   for (int64_t k = 0; k <= chain_.memory(); ++k) {
-    const int64_t num_short = std::min(seq_len, k);  // the first positions know 1 … k tokens
+    const int64_t num_short = std::min(seq_len, k);  // the first positions have a context of only 1 … k tokens
     double sum = static_cast<double>(seq_len - num_short) * conditional[k];
     for (int64_t known = 1; known <= num_short; ++known) sum += conditional[known];
     result.push_back({k, sum / static_cast<double>(seq_len), context_name(k)});

@@ -1,8 +1,8 @@
-// A source of windows from one stationary Markov chain, with everything about it known exactly.
+// Dataset of sequences from one stationary Markov chain, whose exact distribution and entropies are known.
 //
-// Every training window is fresh: its random numbers are those of (seed, update = step, row). The evaluation windows of
-// a split are drawn at a site of their own, so evaluation never shares numbers with training; they hold at least
-// kMinEvalTargets targets.
+// Every training sequence is new: its random numbers are those of (seed, update = step, row). The evaluation sequences
+// of a split have a random site of their own, so that evaluation never uses the random numbers of training. A split has
+// at least kMinEvalTargets evaluation targets.
 #pragma once
 
 #include "data/markov_chain.hpp"
@@ -10,20 +10,21 @@
 
 namespace heed::data {
 
-// What a chain with random rows is made of.
+// Parameters of a chain with random rows.
 struct MarkovConfig {
   int64_t vocab_size = 0;
-  std::vector<int64_t> offsets;  // tokens back that the next one depends on; the rows' hierarchy follows their order
-  std::vector<double> alpha;     // concentration of each level (see hierarchical_dirichlet_rows), unigram first
+  std::vector<int64_t> offsets;  // offsets back of the context tokens, in the order of the hierarchy of the rows
+  std::vector<double> alpha;     // concentration per level (see hierarchical_dirichlet_rows), unigram first
   uint32_t seed = 0;
-  std::string depth;  // the config key and value that set the offsets, for error texts: "data.order = 3"
+  std::string depth;  // config key and value that define the offsets, for error messages: "data.order = 3"
 };
 
 class MarkovSource : public Source {
  public:
   static constexpr int64_t kMinEvalTargets = 100'000;
 
-  // Throws ConfigError naming the key, DataError where the drawn chain has no usable stationary law.
+  // Throws ConfigError with the key; MemoryError if the chain does not fit into memory; DataError if the random chain
+  // has no usable stationary distribution.
   explicit MarkovSource(const MarkovConfig& config);
 
   int64_t vocab_size() const override { return chain_.vocab_size(); }

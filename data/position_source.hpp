@@ -1,9 +1,9 @@
-// Windows of one long row of tokens, cut by position: train | validation | test.
+// Dataset of sequences from one long list of tokens, split by position: train | validation | test.
 //
-//   training    a split of N tokens has windows(N, T) = N - T windows; row r of update s is the one that begins at
+//   training    a split of N tokens has windows(N, T) = N - T sequences; row r of step s is the one that starts at
 //               random_below(stream of (seed, s), r, N - T)
-//   evaluation  the whole split at stride T: window i has the inputs i·T … and every target 1 … N - 1 is there exactly
-//               once; the last window may be shorter, its remaining targets are ignored
+//   evaluation  the whole split with stride T: the inputs of sequence i start at i·T, and every target 1 … N - 1 occurs
+//               exactly once; the last sequence may be shorter, its remaining targets are ignored
 #pragma once
 
 #include <memory>
@@ -21,17 +21,18 @@ inline constexpr const char* kSplitKeys = "data.val_fraction and data.test_fract
 class PositionSource final : public Source {
  public:
   struct Parts {
-    std::string name;  // of the file, for error texts
+    std::string name;  // of the file, for error messages
     std::shared_ptr<const Tokenizer> tokenizer;
     std::unique_ptr<TokenSequence> tokens;
     SplitSizes sizes;
     uint32_t seed = 0;
-    std::string split_keys = kSplitKeys;  // what decides on the sizes, for error texts
+    std::string split_keys = kSplitKeys;  // config keys that define the sizes, for error messages
     std::string text_changes = {};
   };
 
-  // Throws DataError naming the file, the tokens there are and those needed, unless training, and validation and
-  // test if they are not empty, have a window of seq_len; ValueError if the sizes are not those of the tokens.
+  // Throws DataError with the file and the numbers of tokens available and required, unless training, and each of
+  // validation and test that is not empty, has a sequence of seq_len; ConfigError if seq_len < 1; ValueError if the
+  // sizes do not add up to the number of tokens.
   PositionSource(Parts parts, int64_t seq_len);
 
   int64_t vocab_size() const override { return parts_.tokenizer->vocab_size(); }
@@ -55,7 +56,7 @@ class PositionSource final : public Source {
   Fingerprint fingerprint_;
 };
 
-// The check of the constructor, for the moment when only the number of tokens is known.
+// The check of the constructor, for callers that have only the number of tokens.
 void require_windows(const std::string& name, const SplitSizes& sizes, int64_t seq_len,
                      const std::string& split_keys = kSplitKeys);
 

@@ -1,4 +1,4 @@
-// The work of `heed data prepare` and `heed data info`: a text made into a token file, and what such a file holds.
+// Implementation of `heed data prepare` and `heed data info`: converts a text to a token file, and describes one.
 #pragma once
 
 #include <string>
@@ -18,13 +18,13 @@ struct PrepareConfig {
   std::string written_by;  // program and version
 };
 
-// Reads the text twice, once for the tokenizer (not for byte), once to encode it, in pieces: memory does not grow with
-// the text. The splits are by position. The output appears whole or not at all.
-// Throws DataError if the output is there already (it is never overwritten) or cannot be written, if the text is empty,
-// and what TextFile, make_tokenizer() and encode_file() throw; ConfigError for the fractions.
+// Reads the text twice, first to build the tokenizer (not for byte), then to encode it, in chunks: memory does not grow
+// with the text. The splits are by position. The output file is created atomically: complete or not at all.
+// Throws DataError if the output exists (it is never overwritten) or cannot be written, or if the text is empty; the
+// errors of TextFile, make_tokenizer() and encode_file(); ConfigError for invalid fractions.
 void prepare_token_file(const PrepareConfig& config, const Progress& progress = {});
 
-// What a token file holds, some lines of text. Every token is checked. Throws what TokenFile throws.
+// Describes the contents of a token file in a few lines of text. Verifies every token. Throws the errors of TokenFile.
 std::string describe_token_file(const std::string& path, const Progress& progress = {});
 
 }  // namespace heed::data

@@ -1,9 +1,10 @@
-// Where tokens come from: the interface of every data source.
+// Source is the interface of all datasets.
 //
-// A window is seq_len + 1 tokens in a row; inputs are its first seq_len tokens, targets its last. A target at input
-// position i therefore has i + 1 tokens before it. Sources shift by shift_window(), and nothing else shifts.
+// A sequence (window) is seq_len + 1 consecutive tokens: the inputs are the first seq_len tokens, the targets the last
+// seq_len tokens. The target at position i therefore has i + 1 preceding tokens. Datasets shift with shift_window(),
+// and no other code shifts.
 //
-// Every function is a pure function of its arguments and the source's seed, and may be called from several threads.
+// Every function is a pure function of its arguments and the seed of the dataset, and is thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,10 @@ class Tokenizer;
 
 enum class Split { train, validation, test };
 
-// A target that does not count: no loss, no gradient.
+// A target that is ignored: no loss, no gradient.
 inline constexpr int32_t kIgnoreTarget = -1;
 
-// The best mean loss in reach of a model that sees only the last `context_tokens` tokens.
+// The lowest mean loss that a model can reach with a context of only the last `context_tokens` tokens.
 struct ContextEntropy {
   int64_t context_tokens = 0;
   double nats = 0;
@@ -34,45 +35,48 @@ class Source {
 
   virtual int64_t vocab_size() const = 0;
 
-  // What turns text into this source's tokens and back; nullptr where tokens stand for no text.
+  // Converts text to the tokens of this dataset and back; nullptr if the tokens do not represent text.
   virtual const Tokenizer* tokenizer() const { return nullptr; }
 
-  // Describes the data as they were when the source was constructed (data/fingerprint.hpp): it stays the same whatever
-  // becomes of the files. Empty where the config says it all.
+  // Identifies the data at the time when the dataset was constructed (data/fingerprint.hpp); later changes of the files
+  // do not affect it. Empty if the config defines the data completely.
   virtual std::string fingerprint() const { return {}; }
 
-  // Whether `stored`, the fingerprint() that this or an earlier version of heed wrote, is of the same data. May read
-  // the tokens, and throw what that throws.
+  // Whether `stored`, the fingerprint() of this or an earlier version of heed, identifies the same data. May read the
+  // tokens, and throws the errors of reading them.
   virtual bool matches_fingerprint(const std::string& stored) const { return stored.empty(); }
 
-  // How the tokens differ from the bytes of the text file, for the user: "byte order mark removed, 12 CRLF line endings
-  // converted to LF" (data/text/text_form.hpp); empty: not at all.
+  // Differences between the tokens and the bytes of the text file, for the user: "byte order mark removed, 12 CRLF line
+  // endings converted to LF" (data/text/text_form.hpp); empty if there are none.
   virtual std::string text_changes() const { return {}; }
 
-  // Row `row` of the global batch of update `step`. inputs and targets have seq_len >= 1 entries each.
+  // Writes row `row` of the global batch of training step `step`. inputs and targets have seq_len >= 1 elements each.
   // Throws ShapeError if their sizes differ or are 0, ValueError if row < 0.
   virtual void train_window(uint64_t step, int64_t row, std::span<int32_t> inputs,
                             std::span<int32_t> targets) const = 0;
 
-  // The evaluation windows of a split: a fixed list, the same in every evaluation. Throws ValueError outside it.
+  // The evaluation sequences of a split: a fixed list, the same in every evaluation. Throws ValueError if `index` is
+  // out of range.
   virtual int64_t num_eval_windows(Split split, int64_t seq_len) const = 0;
   virtual void eval_window(Split split, int64_t index, std::span<int32_t> inputs, std::span<int32_t> targets) const = 0;
 
-  // The source's own loss on these targets, in nats: the sum of -ln p(target | the inputs up to it), ignored targets
-  // left out; what stood before the window is not known to it, as it is not to a model. +inf if a token is impossible.
-  // nullopt where the source has no exact law. Throws ShapeError, and ValueError for a token outside the vocabulary.
+  // The loss of the exact distribution on these targets, in nats: the sum of -ln p(target | inputs up to its position)
+  // over the targets that are not ignored. Tokens before the sequence are not part of the context, as for a model. +inf
+  // if a target has probability 0. nullopt if the dataset has no exact distribution. Throws ShapeError; ValueError for
+  // a token outside the vocabulary.
   virtual std::optional<double> log_loss(std::span<const int32_t> /*inputs*/,
                                          std::span<const int32_t> /*targets*/) const {
     return std::nullopt;
   }
 
-  // Entry k: the mean over the seq_len target positions i of H(x | min(i + 1, k) tokens before it), in nats. The last
-  // entry is the entropy of the source: the mean loss of a perfect model. Empty where the source has no exact law.
+  // Entry k: the mean over the seq_len positions i of H(x | the min(i + 1, k) preceding tokens), in nats. The last
+  // entry is the entropy of the dataset: the mean loss of a perfect model. Empty if the dataset has no exact
+  // distribution.
   virtual std::vector<ContextEntropy> entropies(int64_t /*seq_len*/) const { return {}; }
 };
 
-// inputs = tokens[0 … T-1], targets = tokens[1 … T]. Throws ShapeError unless tokens has T + 1 >= 2 entries and inputs
-// and targets T.
+// inputs = tokens[0 … T-1], targets = tokens[1 … T]. Throws ShapeError unless tokens has T + 1 >= 2 elements and inputs
+// and targets have T each.
 void shift_window(std::span<const int32_t> tokens, std::span<int32_t> inputs, std::span<int32_t> targets);
 
 }  // namespace heed::data

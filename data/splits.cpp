@@ -9,7 +9,7 @@ namespace heed::data {
 namespace {
 
 int64_t cut(int64_t total, double share) {
-  // 10 · (1 - 0.3) is a little below 7.
+  // Tolerates rounding: in double, 10 · (1 - 0.3 - 0.2) is slightly below 5.
   constexpr double kRounding = 1e-6;
   return static_cast<int64_t>(std::floor(static_cast<double>(total) * share + kRounding));
 }

@@ -17,8 +17,8 @@ constexpr const char* kTokenFile =
 constexpr const char* kNoTokenFile =
     "take a shorter text, or one cut by position (data.split), which can be a token file (heed data prepare)";
 
-// Memory for the tokens of a text, taken at once where the text is of one kind: the first piece says how many bytes a
-// token has. There are never more tokens than bytes.
+// Token buffer for a text. The first chunk determines the number of tokens per byte; if the text is uniform, one
+// allocation is enough. The number of tokens never exceeds the number of bytes.
 class TokenMemory {
  public:
   TokenMemory(const TextFile& file, bool by_lines) : file_(file), by_lines_(by_lines) {}
@@ -38,7 +38,7 @@ class TokenMemory {
     const double all = per_byte * static_cast<double>(file_.size()), margin = all / 16;
     const auto count =
         std::max(static_cast<int64_t>(at_least), std::min(static_cast<int64_t>(all + margin), file_.size()));
-    constexpr int64_t kEnds = 2;  // that a LineSource adds
+    constexpr int64_t kEnds = 2;  // end tokens that LineSource adds
     const auto bytes = (count + kEnds) * static_cast<int64_t>(sizeof(int32_t));
     with_memory({.bytes = bytes,
                  .what = fmt::format("{} as tokens ({} of text)", file_.name(), human_bytes(file_.size())),
@@ -105,11 +105,11 @@ std::unique_ptr<Source> make_text_source(const TextConfig& config, const Progres
                        "and data.test_fraction");
   const TextFile file(config.path);
   if (!by_lines) {
-    // Of an empty file no tokenizer could be made.
+    // No tokenizer can be built from an empty file, so it is rejected first.
     const SplitSizes none = split_by_fractions(0, config.parts.val_fraction, config.parts.test_fraction);
     if (file.size() == 0) require_windows(file.name(), none, config.seq_len);
   }
-  // Where memory is missing for anything but tokens and lines.
+  // Reports lack of memory for everything except tokens and lines, which have messages of their own.
   return with_memory({.bytes = 0, .what = "reading " + file.name(), .advice = by_lines ? kNoTokenFile : kTokenFile},
                      [&] { return read_source(file, config, progress); });
 }

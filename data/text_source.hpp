@@ -1,5 +1,5 @@
-// A text file as a source. Its tokens are kept in memory, 4 bytes each; a text of gigabytes is better made into a token
-// file first (data/prepare.hpp) and read from there (data/token_source.hpp).
+// A text file as a dataset. All tokens are kept in memory, 4 bytes each. For gigabytes of text, a token file
+// (data/prepare.hpp) that is read on demand (data/token_source.hpp) is the better choice.
 #pragma once
 
 #include <memory>
@@ -18,16 +18,16 @@ struct TextConfig {
   TokenizerKind tokenizer = TokenizerKind::character;
   int64_t vocab_size = 0;  // bpe only
   TextSplit split = TextSplit::position;
-  LineSplitConfig parts;  // by position only the fractions count
+  LineSplitConfig parts;  // split by position uses only the fractions
   uint32_t seed = 1;
-  int64_t seq_len = 0;  // of the windows that there must be
-  // Takes the place of one made from the text; has an end token exactly if split is lines.
+  int64_t seq_len = 0;  // sequence length; by position, each used split must have one such sequence
+  // Used instead of a tokenizer built from the text; must have an end token if and only if split is lines.
   std::shared_ptr<const Tokenizer> known_tokenizer = {};
 };
 
-// A PositionSource without end token, or a LineSource with one. All that can be wrong shows here, before the first
-// step. Throws what TextFile, make_tokenizer() and the source throw, and MemoryError naming the file where its tokens
-// (or what is made of them) do not fit into memory.
+// Returns a PositionSource (without end token) or a LineSource (with end token). All errors are reported here, before
+// the first training step. Throws the errors of TextFile, make_tokenizer() and the dataset; MemoryError with the file
+// if its tokens, or the data built from them, do not fit into memory.
 std::unique_ptr<Source> make_text_source(const TextConfig& config, const Progress& progress = {});
 
 }  // namespace heed::data

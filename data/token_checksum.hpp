@@ -1,6 +1,6 @@
-// One checksum of all tokens of a text, the same from memory and from a token file: the XXH64 of the XXH64 (u64) of
-// each block of 65536 tokens (int32, the last block may be shorter). A token file stores those of the blocks, so its
-// checksum needs no reading of the tokens.
+// Checksum of all tokens of a text, the same from memory and from a token file: XXH64 over the XXH64 values (u64) of
+// all groups of 65536 tokens (int32; the last group may be shorter). A token file stores these values, so its checksum
+// needs no reading of the tokens.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace heed::data {
 
 inline constexpr int64_t kTokensPerBlock = 65536;
 
-// tokens = those from `first` on.
+// Reads tokens.size() tokens from position `first` on.
 using ReadTokens = std::function<void(int64_t first, std::span<int32_t> tokens)>;
 
 uint64_t checksum_of_block(std::span<const int32_t> tokens);

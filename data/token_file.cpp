@@ -15,8 +15,8 @@ constexpr SealKind kSeal{"heed token file3", "heed token file2", "token file of 
 static_assert(kSeal.magic.size() == kSealMagicBytes && kSeal.footer_magic.size() == kSealMagicBytes);
 constexpr int64_t kBlockTokens = kTokensPerBlock;
 
-// Few chunks, since HDF5 1.10 goes through all of them to say where one stands; whole blocks, so that a block is read
-// from one chunk. HDF5 takes chunks below 4 GiB.
+// Few chunks, since HDF5 1.10 iterates over all of them to find the address of one. Whole blocks, so that a block is
+// read from one chunk. HDF5 limits chunks to less than 4 GiB.
 int64_t chunk_tokens(int64_t most_tokens) {
   constexpr int64_t kMostChunks = 1000, kMostBlocks = 4096;
   const int64_t blocks = most_tokens / (kMostChunks * kBlockTokens) + 1;
@@ -27,7 +27,7 @@ constexpr const char* kChangedText =
     "{} changed while heed was reading it: {}; restore the original file and repeat the command (a training run: "
     "continue with --resume), or start a new run";
 
-// Above the resolution of any file system's times, and of what the clocks of a file server and its clients differ by.
+// Exceeds the timestamp resolution of any file system, and the clock difference between a file server and its clients.
 constexpr int64_t kCoarsestTime = 3'000'000'000;
 constexpr uint64_t kReadsToVerify = 64;
 
@@ -49,7 +49,7 @@ bool inside(std::span<const int32_t> tokens, int64_t vocab_size) {
   return std::all_of(tokens.begin(), tokens.end(), [&](int32_t id) { return 0 <= id && id < vocab_size; });
 }
 
-// HDF5 gets the elements as they are on disk: it would convert, but slowly.
+// Passes the elements in their type on disk: HDF5 could convert them, but slowly.
 void append_tokens(Hdf5Dataset& dataset, std::span<const int32_t> tokens) {
   if (dataset.type() == Hdf5Type::u16) {
     dataset.append(std::span<const uint16_t>(std::vector<uint16_t>(tokens.begin(), tokens.end())));
@@ -70,9 +70,9 @@ void write_all(Hdf5File& file, const char* name, Hdf5Type type, std::span<const 
   file.create_dataset(name, type, std::max<int64_t>(static_cast<int64_t>(values.size()), 1)).append(values);
 }
 
-// What is added to HDF5's addresses of chunks: some versions count from the end of the user block, others from the
-// beginning of the file. The tokenizer comes first in the file, so its address tells: it is not that far from where
-// HDF5 begins.
+// Offset to add to the chunk addresses of HDF5: some versions count from the end of the user block, others from the
+// beginning of the file. The tokenizer is the first dataset in the file, so its address shows which: less than the size
+// of the user block only if counted from its end.
 int64_t address_base(const Hdf5File& file, int64_t seal_bytes) {
   const std::vector<int64_t> addresses = file.dataset("tokenizer", {Hdf5Type::u8}).chunk_addresses();
   return !addresses.empty() && addresses.front() < seal_bytes ? seal_bytes : 0;
@@ -152,7 +152,7 @@ void TokenFile::require_unchanged() const {
                      : now.modified != stamp_.modified ? "it was written to"
                                                        : nullptr;
   require<DataError>(what == nullptr, kChangedText, name_, what);
-  // Only the name or the rights, it seems; but programs can set the time of modification back.
+  // Apparently only the name or the permissions changed; but programs can reset the modification time, so verify again.
   stamp_ = now;
   for (BlockState& state : states_) state = std::min(state, BlockState::verified);
 }

@@ -1,4 +1,4 @@
-// A long row of tokens: all of a text, in memory or on disk.
+// All tokens of a text, in memory or on disk.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,10 @@ class TokenSequence {
 
   virtual int64_t size() const = 0;
 
-  // tokens = the sequence from `first` on. Throws ValueError outside it. May be called from several threads.
+  // Reads tokens.size() tokens from position `first` on. Throws ValueError if out of range. Thread-safe.
   virtual void read(int64_t first, std::span<int32_t> tokens) const = 0;
 
-  // Of all tokens (data/token_checksum.hpp), as they were when the sequence was made.
+  // Of all tokens (data/token_checksum.hpp), as of the construction of the sequence.
   virtual uint64_t checksum() const = 0;
 
  protected:

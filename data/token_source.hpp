@@ -1,4 +1,4 @@
-// A token file as a source: windows by position, read from the disk as they are asked for.
+// A token file as a dataset: sequences by position, read from disk on demand.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@ namespace heed::data {
 struct TokenSourceConfig {
   std::string path;
   uint32_t seed = 1;
-  int64_t seq_len = 0;  // of the windows that there must be
-  bool whole = false;   // all tokens are one split, Split::train, instead of those that the file was made with
+  int64_t seq_len = 0;  // sequence length; each used split must have one such sequence
+  bool whole = false;   // use all tokens as one split, Split::train, instead of the splits of the file
 };
 
-// A PositionSource over the splits that the file was made with. Throws what TokenFile and the source throw.
+// A PositionSource over the splits that are stored in the file. Throws the errors of TokenFile and PositionSource.
 std::unique_ptr<Source> make_token_source(const TokenSourceConfig& config);
 
 }  // namespace heed::data

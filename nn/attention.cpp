@@ -30,7 +30,8 @@ Tensor Attention::mix(const Tensor& x, const ForwardContext& context) const {
                                     .first_row = context.first_row});
 }
 
-// Keys and values come out of the projection by themselves, so that they are copied into the cache in one piece.
+// Computes queries, keys and values with separate matmuls: keys and values are then contiguous, and one copy each
+// appends them to the cache.
 Tensor Attention::mix_with_cache(const Tensor& x, KvCache& cache) const {
   const int64_t queries = num_heads_ * head_size_, keys = num_kv_heads_ * head_size_;
   const KvCache::KeysAndValues all =

@@ -1,6 +1,6 @@
-// Causal self-attention: one projection to queries, keys and values, the fused attention, one projection back.
+// Causal self-attention: QKV projection, fused attention, output projection.
 //   x (B, T, C) -> (B, T, C)    qkv weight ((H + 2 Hkv) D, C), projection weight (C, H D), D = C / H
-// MHA (Hkv = H), GQA (1 < Hkv < H) and MQA (Hkv = 1) differ in the number of kv heads only: Ainslie et al. 2023
+// MHA (Hkv = H), GQA (1 < Hkv < H) and MQA (Hkv = 1) differ only in the number of KV heads: Ainslie et al. 2023
 // (arXiv 2305.13245).
 #pragma once
 
@@ -16,7 +16,7 @@ class Attention {
   Tensor operator()(const Tensor& x, const ForwardContext& context) const;
 
  private:
-  // The heads (B, T, H D) before the projection back.
+  // The attention output (B, T, H D) before the output projection.
   Tensor mix(const Tensor& x, const ForwardContext& context) const;
   Tensor mix_with_cache(const Tensor& x, KvCache& cache) const;
 

@@ -1,4 +1,4 @@
-// One transformer block, x (B, T, C) -> (B, T, C).
+// One Transformer block, x (B, T, C) -> (B, T, C).
 //   pre:  x + f(norm(x))    post: norm(x + f(x))    for f = attention, then f = feed-forward
 // Pre-LN: Xiong et al. 2020 (arXiv 2002.04745). Post-LN: Vaswani et al. 2017 (arXiv 1706.03762).
 #pragma once

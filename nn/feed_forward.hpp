@@ -1,4 +1,4 @@
-// y = W2 f(W1 x + b1) + b2, f = GELU (tanh form) or ReLU.    x (B, T, C), hidden (B, T, d_ff), y (B, T, C)
+// y = W2 f(W1 x + b1) + b2, f = GELU (tanh approximation) or ReLU.    x (B, T, C), hidden (B, T, d_ff), y (B, T, C)
 #pragma once
 
 #include "nn/gpt_config.hpp"

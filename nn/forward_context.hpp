@@ -1,5 +1,4 @@
-// What one forward pass needs besides its tokens: whether dropout acts, which random numbers it takes, and what came
-// before the tokens.
+// Arguments of a forward pass besides its tokens: training mode, random state of dropout, and KV cache.
 #pragma once
 
 #include "autograd/core/philox.hpp"
@@ -7,17 +6,18 @@
 
 namespace heed::nn {
 
-// Where dropout acts: with the layer's number this is the site of the random numbers, whatever the order of calls.
+// The dropout layers of the model. Together with the layer index, the place is the site of the random numbers, so that
+// they do not depend on the order of calls.
 enum class DropoutPlace : uint32_t { embedding = 0, attention = 1, attention_residual = 2, feed_forward_residual = 3 };
 
 struct ForwardContext {
   bool training = false;
   uint32_t seed = 0;                        // train.seed
-  uint64_t update = 0;                      // number of the update
-  const uint64_t* device_update = nullptr;  // on CUDA: where it stands in the device's memory, instead
-  int64_t first_row = 0;                    // row of the global batch that this batch starts with
-  // The tokens stand behind those of the cache, and their keys and values go into it. None: they are the whole
-  // sequence.
+  uint64_t update = 0;                      // training step
+  const uint64_t* device_update = nullptr;  // CUDA: address of the step in device memory; replaces `update`
+  int64_t first_row = 0;                    // index in the global batch of the first row of this batch
+  // The tokens follow those in the cache, and their keys and values are appended to it. nullptr: the tokens are the
+  // whole sequence.
   KvCache* cache = nullptr;
 
   int64_t first_position() const { return cache == nullptr ? 0 : cache->length(); }

@@ -60,7 +60,7 @@ Tensor Gpt::embed(const Tensor& tokens, const ForwardContext& context) const {
   if (config_.position != Position::none) {
     const Tensor& all = config_.position == Position::learned ? position_embedding_.tensor() : sinusoids_;
     const int64_t first = context.first_position(), width = config_.d_model;
-    // The slice has no gradient; behind a cache there is no graph.
+    // slice() has no gradient, which is fine: with a cache there is no graph.
     x = add_positions(x, first == 0 ? all : all.slice(first * width, {config_.seq_len - first, width}));
   }
   return dropout(x, context.training ? config_.dropout : 0.0, context.random(0, DropoutPlace::embedding),
@@ -88,7 +88,7 @@ Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache) const {
 
 Tensor Gpt::run_blocks(Tensor x, const ForwardContext& context) const {
   for (const Block& block : blocks_) {
-    // The context by value: the closure lives until backward.
+    // Captures the context by value, since the closure lives until backward.
     x = recompute_ ? recompute([&block, context](const std::vector<Tensor>& in) { return block(in[0], context); }, {x})
                    : block(x, context);
   }

@@ -1,4 +1,4 @@
-// The shape of a GPT. Names and defaults are those of the [model] table of a config file.
+// Architecture of a GPT. The names and defaults are those of the [model] table of a config file.
 #pragma once
 
 #include <cmath>
@@ -11,11 +11,11 @@ enum class Activation { gelu, relu };
 enum class Position { learned, sinusoidal, none };
 
 struct GptConfig {
-  int64_t vocab_size = 0;  // comes from the data, not from [model]
+  int64_t vocab_size = 0;  // set from the dataset, not from [model]
   int64_t num_layers = 4;
   int64_t d_model = 128;
   int64_t num_heads = 4;
-  int64_t num_kv_heads = 0;  // 0: as num_heads
+  int64_t num_kv_heads = 0;  // 0: num_heads
   int64_t d_ff = 0;          // 0: 4 * d_model
   int64_t seq_len = 64;
   NormPosition norm_position = NormPosition::pre;
@@ -32,7 +32,8 @@ struct GptConfig {
   int64_t head_size() const { return d_model / num_heads; }
   int64_t kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
   int64_t feed_forward_size() const { return d_ff == 0 ? 4 * d_model : d_ff; }
-  // Initial std of the projections back into the residual stream: the sum over 2L of them keeps its variance (GPT-2).
+  // Initial std of the projections into the residual stream: it keeps the variance of the sum over all 2 L of them
+  // (GPT-2).
   double residual_init_std() const { return init_std / std::sqrt(2.0 * static_cast<double>(num_layers)); }
 };
 

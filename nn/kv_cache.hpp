@@ -1,7 +1,6 @@
-// The keys and values that a model has computed for the tokens of one sequence, so that one token more costs one row
-// through the model.
-//   each layer: keys, values (1, seq_len, Hkv D), of which the first length() rows are filled; dtype as the model gives
-// For generation, see Gpt::next_logits: it keeps no graph.
+// KV cache of one sequence for generation (Gpt::next_logits): computing the next token needs only one new row of
+// activations. No graph is kept.
+//   per layer: keys, values (1, seq_len, Hkv D), the first length() rows are valid; dtype as the model computes them
 #pragma once
 
 #include <vector>
@@ -13,22 +12,22 @@ namespace heed::nn {
 
 class KvCache {
  public:
-  // For models of this shape. Memory is taken when the first token comes.
+  // For models of this config. Memory is allocated by the first append() to a layer.
   explicit KvCache(const GptConfig& config);
 
-  int64_t length() const { return length_; }  // tokens that are held
+  int64_t length() const { return length_; }  // cached tokens
   int64_t capacity() const { return capacity_; }
-  // Forgets all tokens and keeps the memory.
+  // Removes all tokens but keeps the memory.
   void clear() { length_ = 0; }
 
   struct KeysAndValues {
     Tensor keys, values;
   };
-  // Puts the keys and values (1, T, Hkv D) of new tokens behind those of the layer and gives all of them,
-  // (1, length() + T, Hkv D), as views that hold until the next append. Throws ShapeError, DTypeError where they do not
-  // fit.
+  // Appends the keys and values (1, T, Hkv D) of new tokens to those of the layer. Returns all of them,
+  // (1, length() + T, Hkv D), as views that are valid until the next append. Throws ShapeError for a wrong layer or
+  // shape or more than capacity() tokens; DTypeError if the dtype differs from the cached one.
   KeysAndValues append(int64_t layer, const KeysAndValues& fresh);
-  // Once every layer has the new tokens.
+  // Increases length() by `tokens`; to be called once all layers have appended them. Throws ShapeError.
   void advance(int64_t tokens);
 
  private:

@@ -1,4 +1,4 @@
-// y = x weight^T + bias; weight (outputs, inputs) normal with the given std, bias 0 or none.
+// y = x weight^T + bias; weight (outputs, inputs) initialised from N(0, init_std^2), bias with 0 or absent.
 #pragma once
 
 #include "autograd/ops/linear.hpp"
@@ -20,9 +20,10 @@ class Linear {
     if (shape.bias) bias_ = store.declare(name + ".bias", {shape.outputs}, {});
   }
   Tensor operator()(const Tensor& x) const { return linear(x, weight_.tensor(), bias_.tensor()); }
-  // gelu(y)
+  // gelu(y), as one operation
   Tensor with_gelu(const Tensor& x) const { return linear_gelu(x, weight_.tensor(), bias_.tensor()); }
-  // `count` outputs from `first` on, as a dense tensor. Their part of the weight gets no gradient: not for training.
+  // The `count` output features from `first` on, as a contiguous tensor. No gradient reaches the weight: not for
+  // training.
   Tensor part(const Tensor& x, int64_t first, int64_t count) const {
     const int64_t inputs = weight_.tensor().shape()[1];
     return linear(x, weight_.tensor().slice(first * inputs, {count, inputs}),

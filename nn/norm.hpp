@@ -1,4 +1,4 @@
-// Layer normalisation over the last dimension; gain 1, bias 0 or none at the start.
+// LayerNorm over the last dimension; gain initialised with 1, bias with 0 or absent.
 #pragma once
 
 #include "autograd/ops/layer_norm.hpp"

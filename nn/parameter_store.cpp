@@ -16,10 +16,10 @@ uint32_t site_of(const std::string& name) {
   return random_site(RandomDomain::init) | (hash & 0x0FFFFFFFu);
 }
 
-// On the host, so that the values are the same on every device.
+// Draws on the host, so that the values are the same on every device.
 template <class T>
 void draw(const ParameterStore::Entry& entry, uint32_t seed) {
-  constexpr int64_t kGrain = 1024;  // pairs: some 20 us
+  constexpr int64_t kGrain = 1024;  // pairs of values: about 20 us
   const bool is_here = entry.values.device() == Device::cpu;
   const Tensor drawn = is_here ? entry.values : empty(entry.shape, entry.values.dtype());
   T* values = drawn.data<T>();

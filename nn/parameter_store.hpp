@@ -1,9 +1,10 @@
 // All parameters of a model in a few flat buffers.
 //
-// Modules declare parameters by name, shape and initial values; build() then lays them out and draws them. Group 0
-// holds those of two and more dimensions (weight decay applies), group 1 the rest (norm gains, biases). Within a group
-// the order is the reverse of declaration, so gradients become final from the front while backward runs. Each
-// parameter starts at a multiple of 16 elements; the gaps hold zeros. A tied weight is one entry, used twice.
+// Modules declare parameters by name, shape and initialisation; build() then allocates and initialises them. Group 0
+// holds the parameters of two and more dimensions (with weight decay), group 1 the others (LayerNorm gains, biases).
+// Within a group the order is the reverse of declaration, so that during backward gradients become final from the front
+// of the buffer on. The offset of each parameter is a multiple of 16 elements; the padding is zero. A tied weight is
+// one entry that is used twice.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,7 @@
 
 namespace heed::nn {
 
-// Initial values: normal with mean 0, or a constant where std is 0.
+// Initialisation: N(0, std^2), or a constant if std is 0.
 struct Init {
   double std = 0;
   double constant = 0;
@@ -22,26 +23,26 @@ struct Init {
 
 class ParameterStore;
 
-// A parameter as a module holds it; usable as a Tensor once the store is built.
+// Handle of a parameter in a module; usable as a Tensor after ParameterStore::build().
 class Parameter {
  public:
   Parameter() = default;
   Parameter(const ParameterStore* store, size_t index) : store_(store), index_(index) {}
   explicit operator bool() const { return store_ != nullptr; }
-  const Tensor& tensor() const;  // an empty tensor for a parameter that was never declared (no bias)
+  const Tensor& tensor() const;  // empty for an undeclared parameter (no bias)
 
  private:
   const ParameterStore* store_ = nullptr;
   size_t index_ = 0;
 };
 
-// One flat span: what the optimizer, the norm and the all-reduce work on.
+// One flat parameter range, on which the optimizer, the gradient norm and the all-reduce operate.
 struct ParameterGroup {
-  // (elements) with the gaps. No weights where release_weights() was called.
+  // Master weights and gradients, (elements) including padding. No weights after release_weights().
   Tensor weights, gradients;
-  Tensor copies;  // bf16 only: the weights of matrices rounded to bf16, else no tensor
+  Tensor copies;  // bf16 copies of the master weights of group 0; empty unless the dtype is bf16
   bool decay = false;
-  int64_t tensors = 0, parameters = 0;  // without the gaps
+  int64_t tensors = 0, parameters = 0;  // without padding
 };
 
 class ParameterStore {
@@ -53,31 +54,34 @@ class ParameterStore {
     Shape shape;
     Init init;
     int group = 0;
-    int64_t offset = 0;  // in the group's span
-    Tensor values;       // a slice of the group's weights, if it has them
-    // What operations take: a leaf with the elements of values, in bf16 of the copies; its gradient is a slice of the
-    // group's gradients.
+    int64_t offset = 0;  // in the flat buffers of the group
+    Tensor values;       // slice of the group's master weights; empty after release_weights()
+    // The leaf that operations use: a slice of the bf16 copies if the group has them, else of the weights. Its gradient
+    // is a slice of the group's gradients.
     Tensor tensor;
   };
 
-  // f32, f64 or bf16. With bf16 weights and gradients are f32, and parameters of two and more dimensions are used by
-  // way of bf16 copies.
+  // dtype: f32, f64 or bf16. With bf16, the master weights and the gradients are f32, and operations use bf16 copies of
+  // the parameters of two and more dimensions.
   explicit ParameterStore(DType dtype, Device device = Device::cpu) : dtype_(dtype), device_(device) {}
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
 
-  // Before build(). Throws GraphError for a name declared twice.
+  // Declares a parameter. Throws GraphError if the name is declared twice, or after build().
   Parameter declare(const std::string& name, const Shape& shape, Init init);
-  // Allocates and draws all parameters; the values depend on seed and name only, not on the order. Without a seed all
-  // are 0: for weights that are loaded from a checkpoint. Each group's span is a multiple of span_multiple elements
-  // long, so that it can be cut into equal parts; that is a multiple of kAlignment.
+  // Allocates and initialises all parameters. The random values depend only on seed and name, not on the order. Without
+  // a seed all values are 0: for weights that are loaded from a checkpoint. The length of each flat range is rounded up
+  // to a multiple of span_multiple elements, so that it can be divided into shards of equal size. Throws ValueError
+  // unless span_multiple is a multiple of kAlignment above 0; GraphError if called twice.
   void build(std::optional<uint32_t> seed, int64_t span_multiple = kAlignment);
 
-  // Once after weights were changed from outside (by an optimizer, a checkpoint): renews the bf16 copies.
+  // Casts the master weights to the bf16 copies. Must be called after weights have changed (optimizer, checkpoint).
   void update_copies() const;
-  // The same for a part of a group that has copies: those from `offset` on, of exact weights that may be elsewhere.
+  // The same for a part of a group with bf16 copies, starting at `offset`. `weights`: the master weights of that part,
+  // which need not be stored here.
   void update_copies(int group, int64_t offset, const Tensor& weights) const;
-  // Frees the exact weights of a group that has copies, once somebody else keeps them.
+  // Frees the master weights of a group with bf16 copies, once they are stored elsewhere (sharded over the ranks).
+  // Throws GraphError if the group has no copies.
   void release_weights(int group);
 
   DType dtype() const { return dtype_; }

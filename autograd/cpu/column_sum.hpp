@@ -1,5 +1,6 @@
-// Sums over rows with a fixed order. Rows are cut into chunks whose number depends on the shape only; each chunk is
-// summed by one thread into its own partial row, and the partial rows are added in order.
+// Deterministic column sums: sum[j] = sum over rows i of x[i, j]. The rows are split into chunks whose number depends
+// only on the shape. One thread sums each chunk into a partial row of its own, and the partial rows are added in a
+// fixed order.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,8 @@ namespace heed::cpu {
 template <class T>
 class ColumnSums {
  public:
-  // `sums` different sums over the same rows, each of `columns` elements; the partial rows start at zero.
+  // `sums`: number of different sums over the same rows, each of `columns` elements. The partial rows are initialised
+  // to 0.
   ColumnSums(const Context& context, int64_t rows, int64_t columns, int64_t sums)
       : rows_(rows),
         columns_(columns),
@@ -26,7 +28,7 @@ class ColumnSums {
   int64_t first_row(int64_t chunk) const { return rows_ * chunk / chunks_; }
   T* partial(int64_t chunk, int64_t sum) const { return partial_.data() + (chunk * sums_ + sum) * columns_; }
 
-  // Writes or adds the total of one sum.
+  // Adds up the partial rows of one sum and writes the result to `total`, or accumulates it there (total.add).
   void finish(int64_t sum, const GradientSink& total) const {
     T* out = total.ref.as<T>();
     for (int64_t j = 0; j < columns_; ++j) {

@@ -1,5 +1,5 @@
-// gelu in vectors; its formula stands in ops/elementwise.hpp.
-// Read once per instruction set, as simd.hpp is.
+// Vectorised GELU; the formula is in ops/elementwise.hpp.
+// Included once per instruction set, like simd.hpp.
 #if defined(HEED_AUTOGRAD_CPU_GELU_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_CPU_GELU_HPP
 #undef HEED_AUTOGRAD_CPU_GELU_HPP
@@ -12,7 +12,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-// gelu and its slope at x. Both start from the gate sigmoid(2u).
+// GELU and its derivative at x, both computed from the gate sigmoid(2u).
 template <class D>
 class Gelu {
  public:
@@ -36,7 +36,7 @@ class Gelu {
   static constexpr double kRoot = 0.7978845608028654;  // sqrt(2/pi)
   static constexpr double kCubic = 0.044715;
 
-  // min(x^2, 30^2): sigmoid(2u) is 0 or 1 long before, and so neither u nor u' overflows for a large x.
+  // min(x^2, 30^2): sigmoid(2u) saturates to 0 or 1 well before |x| = 30. The bound keeps u and u' from overflowing.
   static HWY_INLINE V bounded_square(D d, V x) { return Min(hn::Mul(x, x), hn::Set(d, static_cast<T>(900))); }
 
   V x_, square_, gate_;

@@ -1,4 +1,4 @@
-// Cache lines of 64 bytes, to which the CPU kernels' own copies are aligned.
+// Cache lines of 64 bytes: the alignment of the packed copies of the CPU kernels.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace heed::cpu {
 
-// Rows are padded to whole cache lines, so every row is aligned and vectors of any length fit.
+// Rows are padded to whole cache lines, so that every row is aligned and fits vectors of any length.
 template <class T>
 inline constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
 template <class T>

@@ -19,12 +19,12 @@
 namespace heed::cpu {
 namespace {
 
-std::atomic<int> set_limit = 0;  // by set_max_threads(); 0: not set
+std::atomic<int> set_limit = 0;  // of set_max_threads(); 0: not set
 
-// Counted once, before heed binds or limits anything itself.
+// Computed once, before heed itself binds or limits any thread.
 const ThreadCount& chosen_threads() {
 #if HEED_HAVE_OPENMP
-  const int cpus = omp_get_num_procs();  // also right where OMP_PROC_BIND has bound this thread to one of them
+  const int cpus = omp_get_num_procs();  // also correct if OMP_PROC_BIND has bound this thread to one CPU
 #else
   const int cpus = affinity_cpus();
 #endif
@@ -37,7 +37,7 @@ int system_limit() { return omp_get_thread_limit(); }
 bool inside_parallel() { return omp_in_parallel() != 0; }
 
 void run_on_threads(int threads, FunctionRef<void(int)> body) {
-  // OpenMP may give fewer threads than asked for (OMP_THREAD_LIMIT, OMP_DYNAMIC): every id must still be run.
+  // OpenMP may start fewer threads than requested (OMP_THREAD_LIMIT, OMP_DYNAMIC); every id must still run.
 #pragma omp parallel num_threads(threads)
   for (int id = omp_get_thread_num(); id < threads; id += omp_get_num_threads()) body(id);
 }

@@ -1,7 +1,8 @@
-// Threads of the CPU backend. OpenMP where it is built in (one pool with oneDNN), plain threads elsewhere.
+// Threads of the CPU backend: OpenMP if it is part of the build (then oneDNN uses the same thread pool), else
+// std::thread.
 //
-// Kernels stay deterministic for any number of threads: what one index computes must not depend on which other
-// indices share its range.
+// Kernels must be deterministic for any number of threads: the result of an index must not depend on the range that
+// contains it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace heed::cpu {
 
-// A non-owning reference to something callable, valid for the time of one call.
+// A non-owning reference to a callable, valid for the duration of one call.
 template <class Signature>
 class FunctionRef;
 template <class R, class... Args>
@@ -29,27 +30,29 @@ class FunctionRef<R(Args...)> {
   R (*call_)(void*, Args...);
 };
 
-// Threads of the whole process: what set_max_threads() says, else OMP_NUM_THREADS, else as many as there are CPUs for
-// this process (its affinity mask, and the CPU quota of its control groups); OMP_THREAD_LIMIT is never exceeded.
+// Maximum number of threads of the process: set_max_threads(), else OMP_NUM_THREADS, else the number of CPUs available
+// to the process (its affinity mask and the CPU quota of its cgroups). Never exceeds OMP_THREAD_LIMIT.
 int max_threads();
-// max_threads() and what decided it: "1 thread (CPU quota 1.0 of 2 CPUs)" (autograd/cpu/thread_count.hpp).
+// max_threads() and the reason for it: "1 thread (CPU quota 1.0 of 2 CPUs)" (autograd/cpu/thread_count.hpp).
 std::string describe_threads();
-// Throws ValueError below 1.
+// Throws ValueError if threads < 1.
 void set_max_threads(int threads);
-// Must be called before a library that divides its work by the number of threads OpenMP promises (oneDNN): that number
-// becomes max_threads(), and OpenMP starts no fewer than it promises (as OMP_DYNAMIC and OMP_THREAD_LIMIT make it do),
-// or parts of the result would never be written. For the calling thread.
+// Must be called before a library that divides its work by omp_get_max_threads() (oneDNN). It sets that number to
+// max_threads() and disables dynamic adjustment, so that OpenMP does not start fewer threads than the library expects
+// (as with OMP_DYNAMIC or OMP_THREAD_LIMIT): parts of the result would never be written. Affects the calling thread
+// only.
 void keep_promised_threads();
 
-// Calls body(begin, end) on disjoint ranges that cover [0, n), each at least `grain` long where there are several.
-// Runs on the calling thread where n < 2 * grain or inside another parallel_for. body must not throw.
+// Calls body(begin, end) on disjoint ranges that cover [0, n); if there are several, each has at least `grain` indices.
+// Runs on the calling thread if n < 2 * grain or inside another parallel region. body must not throw.
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body);
-// Calls body(i, thread) for each i of [0, n), for tasks of uneven size. Each thread begins with a run of tasks as long
-// as the others' (the part that parallel_for gives it with as many threads), so that it finds in its caches what it
-// wrote there before, and then takes from the others'. 0 <= thread < the smallest of n, most_threads and max_threads().
+// Calls body(i, thread) for each i of [0, n), for tasks of uneven size, with work stealing. Each thread first processes
+// its own chunk of [0, n), the one that parallel_for would assign to it with as many threads, so that its caches still
+// hold the data it wrote there before. Then it takes leftover tasks of other threads. 0 <= thread <
+// min(n, most_threads, max_threads()).
 void parallel_tasks(int64_t n, int64_t most_threads, FunctionRef<void(int64_t, int64_t)> body);
 
-// Elements below which a simple elementwise loop is not worth waking another thread.
+// Grain of simple elementwise loops: fewer elements are not worth waking another thread.
 inline constexpr int64_t kElementwiseGrain = 16384;
 
 }  // namespace heed::cpu

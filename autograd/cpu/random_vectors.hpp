@@ -1,8 +1,8 @@
-// Philox words in vectors, for kernels that draw a few at a time; random_words.hpp has them as a function of any code.
-// Read once per instruction set, as simd.hpp is.
+// SIMD Philox4x32-10 for kernels that draw a few random words at a time; random_words.hpp is a plain function for all
+// other code. Included once per instruction set, like simd.hpp.
 //
-// A vector of 64-bit lanes holds one 32-bit part of as many counters. The 32 x 32 -> 64 bit product reads the lower
-// half of a lane only, so what xor and shift leave in the upper half does no harm.
+// Each 64-bit lane holds one of the four 32-bit parts of one counter. The 32 x 32 -> 64 bit multiplication reads only
+// the lower half of a lane, so the bits that xor and shift leave in the upper half are harmless.
 #if defined(HEED_AUTOGRAD_CPU_RANDOM_VECTORS_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_CPU_RANDOM_VECTORS_HPP
 #undef HEED_AUTOGRAD_CPU_RANDOM_VECTORS_HPP
@@ -44,14 +44,14 @@ class RandomVectors {
     }
   }
 
-  // words[4 i + j] = word j of counter first_counter + i, i < counters.
+  // words[4 i + j] = word j of counter first_counter + i, for 0 <= i < counters and 0 <= j < 4.
   HWY_INLINE void fill(uint64_t first_counter, int64_t counters, uint32_t* words) const {
     const D64 d;
     const D32 d32;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     const V64 update_low = hn::Set(d, update_), update_high = hn::Set(d, update_ >> 32);
-    // Even lanes take the first half of the counters and odd lanes the second: then the interleaving below, which works
-    // on 128 bits = one counter at a time, gives the words of each half in order.
+    // Even lanes hold the first half of the counters and odd lanes the second half. The interleaving below works on 128
+    // bits, one counter at a time, and therefore stores the words of each half in order.
     const V64 half = hn::ShiftRight<1>(hn::Iota(d, 0));
     const V64 order = hn::OddEven(hn::Add(half, hn::Set(d, static_cast<uint64_t>(lanes / 2))), half);
     HWY_ALIGN uint32_t last[4 * hn::MaxLanes(d)];
@@ -94,14 +94,14 @@ class RandomVectors {
     return c;
   }
 
-  // The lower halves of a and b side by side.
+  // Per 64-bit lane: the lower half of a in the low 32 bits, the lower half of b in the high 32 bits.
   static HWY_INLINE V64 pair(V64 a, V64 b) {
     const D32 d32;
     return hn::BitCast(D64(), hn::OddEven(hn::BitCast(d32, hn::ShiftLeft<32>(b)), hn::BitCast(d32, a)));
   }
 
   uint64_t update_;
-  uint32_t key0_[kRounds], key1_[kRounds];  // of each round
+  uint32_t key0_[kRounds], key1_[kRounds];  // round keys
 };
 
 #endif

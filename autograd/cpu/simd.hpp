@@ -1,8 +1,8 @@
-// Vector helpers for kernels compiled once per instruction set (Highway's dynamic dispatch).
+// SIMD helpers for kernels that are compiled once per instruction set (Highway's dynamic dispatch).
 //
-// Highway's own math loses NaN and Inf (Exp(NaN) = 0, Log(NaN) = 89), so kernels take Exp, Log, Max, Min and what is
-// made of them from here only. A kernel file sets HWY_TARGET_INCLUDE to itself, includes hwy/foreach_target.h, then
-// this header.
+// Highway's own math functions do not propagate NaN and Inf (Exp(NaN) = 0, Log(NaN) = 89). Kernels must therefore use
+// only the Exp, Log, Max and Min of this header, and the functions built on them. A kernel file defines
+// HWY_TARGET_INCLUDE as itself, includes hwy/foreach_target.h, then this header.
 #if defined(HEED_AUTOGRAD_CPU_SIMD_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_CPU_SIMD_HPP
 #undef HEED_AUTOGRAD_CPU_SIMD_HPP
@@ -27,7 +27,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class D>
 using Vec = hn::Vec<D>;
 
-// The first n (< Lanes) elements, the others zero; touches no memory behind them.
+// Loads the first n (< Lanes) elements and sets the others to zero. Does not access memory after element n - 1.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE Vec<D> load_first(D d, const T* HWY_RESTRICT p, int64_t n) {
 #if HWY_TARGET <= HWY_AVX2
@@ -50,7 +50,8 @@ HWY_INLINE void store_first(Vec<D> v, D d, T* HWY_RESTRICT p, int64_t n) {
 #endif
 }
 
-// A vector of what is stored: bf16 is widened to f32 when loaded and rounded to nearest even when stored.
+// Loads and stores a vector in the storage dtype: bf16 is widened to f32 when loaded and rounded to nearest even when
+// stored.
 template <class D>
 HWY_INLINE Vec<D> load_from(D d, const hn::TFromD<D>* p) {
   return hn::LoadU(d, p);
@@ -79,7 +80,7 @@ HWY_INLINE void store_to(Vec<D> v, D, Bf16* p) {
   hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, upper)), d16, &p->bits);
 }
 
-// Of bf16 by way of a buffer: a masked load of 16-bit elements may reach behind the last one.
+// bf16 uses a buffer: a masked load of 16-bit elements may access memory after the last element.
 template <class D>
 HWY_INLINE Vec<D> load_first(D d, const Bf16* HWY_RESTRICT p, int64_t n) {
   Bf16 buffer[hn::MaxLanes(D())] = {};
@@ -93,8 +94,8 @@ HWY_INLINE void store_first(Vec<D> v, D d, Bf16* HWY_RESTRICT p, int64_t n) {
   std::memcpy(p, buffer, static_cast<size_t>(n) * sizeof(Bf16));
 }
 
-// Calls step(i, load, store) over [0, n) in whole vectors and one tail; load(p) and store(v, p) reach element i of p,
-// which holds elements of D or bf16.
+// Calls step(i, load, store) for each full vector of [0, n) and once for the tail. load(p) and store(v, p) access p
+// from element i on; p points to elements of D's type or bf16.
 template <class D, class Step>
 HWY_INLINE void for_each_vector(D d, int64_t n, Step&& step) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -111,12 +112,12 @@ HWY_INLINE void for_each_vector(D d, int64_t n, Step&& step) {
   }
 }
 
-// Function objects, since argument-dependent lookup would add Highway's functions of the same name to the overloads and
-// mostly prefer them.
+// These are function objects, since argument-dependent lookup would add Highway's functions of the same name to the
+// overload set and would mostly prefer them.
 
-// e^x, relative error below 2e-7 in f32: NaN stays, e^Inf = Inf, e^-Inf = 0; below 4e-38 (f32) the result is 0.
-// f32 has a form of its own, since it counts: e^x = 2^n e^r with |r| <= ln(2) / 2 and the minimax polynomial of
-// degree 6.
+// e^x, relative error below 2e-7 in f32. NaN propagates, e^Inf = Inf, e^-Inf = 0; results below 2.7e-38 (f32,
+// x < -86.5) are flushed to 0. f32 has its own implementation for speed: e^x = 2^n e^r with |r| <= ln(2) / 2 and a
+// minimax polynomial of degree 6.
 inline constexpr struct ExpFunction {
   template <class D, class V = Vec<D>>
   HWY_INLINE V operator()(D d, V x) const {
@@ -126,14 +127,14 @@ inline constexpr struct ExpFunction {
       return hn::IfThenElse(hn::IsNaN(x), x, y);
     } else {
       const hn::RebindToUnsigned<D> du;
-      const V most = hn::Set(d, 89.0f);  // e^89 is Inf
+      const V most = hn::Set(d, 89.0f);  // e^89 overflows to Inf
       const V bounded = hn::IfThenElse(hn::Gt(x, most), most, x);
-      // Adding 1.5 * 2^23 rounds to an integer; with 126 more, the low bits are the biased exponent of 2^(n - 1).
+      // Adding 1.5 * 2^23 rounds to an integer. Adding 126 more makes the low bits the biased exponent of 2^(n - 1).
       const V magic = hn::Set(d, 12582912.0f + 126.0f);
       const V rounded = hn::MulAdd(bounded, hn::Set(d, 1.44269504f), magic);
       const V n = hn::Sub(rounded, magic);
       const V half_power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, rounded)));
-      // ln 2 in two parts, the first short enough that n times it is exact.
+      // Cody-Waite reduction: ln 2 is split in two parts, the first one short enough that its multiple by n is exact.
       V r = hn::NegMulAdd(n, hn::Set(d, 0.693145752f), bounded);
       r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
       V y = hn::Set(d, 1.38367945e-3f);
@@ -145,7 +146,8 @@ inline constexpr struct ExpFunction {
   }
 } Exp;
 
-// Natural logarithm, some 1e-7 of the result or of 1 in f32: NaN and numbers below 0 give NaN, 0 gives -Inf, Inf stays.
+// Natural logarithm, error about 1e-7 relative to max(|result|, 1) in f32. NaN and negative x return NaN, 0 returns
+// -Inf, Inf returns Inf.
 inline constexpr struct LogFunction {
   template <class D, class V = Vec<D>>
   HWY_INLINE V operator()(D d, V x) const {
@@ -157,7 +159,7 @@ inline constexpr struct LogFunction {
   }
 } Log;
 
-// The larger one; NaN where either is NaN.
+// max(a, b); NaN if either is NaN.
 inline constexpr struct MaxFunction {
   template <class V>
   HWY_INLINE V operator()(V a, V b) const {
@@ -166,17 +168,17 @@ inline constexpr struct MaxFunction {
   }
 } Max;
 
-// The larger one; b where a is NaN. For a running maximum b that must not become NaN: the NaN shows elsewhere.
+// max(a, b); b if a is NaN. For a running maximum b that must not become NaN; the NaN shows elsewhere.
 template <class V>
 HWY_INLINE V larger(V a, V b) {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR
-  return hn::Max(a, b);  // MAXPS and MAXPD do exactly this, at a third of the latency
+  return hn::Max(a, b);  // MAXPS and MAXPD have exactly this behaviour, at a third of the latency
 #else
   return hn::IfThenElse(hn::Gt(a, b), a, b);
 #endif
 }
 
-// The smaller one; NaN where either is NaN.
+// min(a, b); NaN if either is NaN.
 inline constexpr struct MinFunction {
   template <class V>
   HWY_INLINE V operator()(V a, V b) const {
@@ -185,14 +187,14 @@ inline constexpr struct MinFunction {
   }
 } Min;
 
-// 1 / (1 + e^-x): 0 at -Inf, 1 at Inf, NaN stays.
+// 1 / (1 + e^-x): 0 at -Inf, 1 at Inf, NaN propagates.
 template <class D, class V = Vec<D>>
 HWY_INLINE V Sigmoid(D d, V x) {
   const V one = hn::Set(d, hn::TFromD<D>(1));
   return hn::Div(one, hn::Add(one, Exp(d, hn::Neg(x))));
 }
 
-// Sum over [0, n) of value(load), four partial sums to hide the latency of the addition.
+// Sum of value(load) over [0, n); four partial sums hide the latency of the addition.
 template <class D, class Value, class T = hn::TFromD<D>>
 HWY_INLINE T sum_of(D d, int64_t n, Value&& value) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -214,7 +216,7 @@ HWY_INLINE T sum_of(D d, int64_t n, Value&& value) {
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3))));
 }
 
-// Largest over [0, n) of value(load); NaN where one is NaN, -Inf for n = 0.
+// Maximum of value(load) over [0, n); NaN if any value is NaN, -Inf if n = 0.
 template <class D, class Value, class T = hn::TFromD<D>>
 HWY_INLINE T max_of(D d, int64_t n, Value&& value) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));

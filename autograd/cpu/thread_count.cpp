@@ -20,7 +20,7 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-// Nothing unless the text is a number above 0.
+// Returns nullopt unless the text is an integer above 0.
 std::optional<int64_t> positive_number(std::string_view text) {
   text = without_blanks(text);
   int64_t number = 0;
@@ -39,7 +39,7 @@ std::optional<int64_t> threads_asked_for(const char* omp_num_threads) {
   while (true) {
     const size_t comma = std::min(rest.find(','), rest.size());
     const std::optional<int64_t> number = positive_number(rest.substr(0, comma));
-    if (!number) return std::nullopt;  // OpenMP accepts all of a list or nothing
+    if (!number) return std::nullopt;  // OpenMP accepts the whole list or none of it
     if (!first) first = number;
     if (comma == rest.size()) return first;
     rest.remove_prefix(comma + 1);
@@ -49,12 +49,11 @@ std::optional<int64_t> threads_asked_for(const char* omp_num_threads) {
 int affinity_cpus() {
   cpu_set_t cpus;
   if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0) return std::max(1, CPU_COUNT(&cpus));
-  return static_cast<int>(
-      std::max(1u, std::thread::hardware_concurrency()));  // more CPUs than a cpu_set_t has room for
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));  // more CPUs than fit in a cpu_set_t
 }
 
 int threads_for_quota(double quota_cpus) {
-  constexpr double kWorthAThread = 0.25;  // of a CPU
+  constexpr double kWorthAThread = 0.25;  // fraction of a CPU
   return static_cast<int>(std::max(1.0, std::min(std::floor(quota_cpus + 1 - kWorthAThread), 1e6)));
 }
 

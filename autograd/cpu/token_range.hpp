@@ -1,4 +1,4 @@
-// The check of tokens on the CPU.
+// Range check of token ids on the CPU.
 #pragma once
 
 #include "autograd/core/tensor_ref.hpp"
@@ -6,7 +6,8 @@
 
 namespace heed::cpu {
 
-// Throws ValueError with the first wrong token and its position unless each is in the range.
+// Throws ValueError with the first invalid token and its position, unless each token is in [0, range.vocabulary) or
+// equal to range.ignored.
 void require_tokens(const ConstTensorRef& tokens, const TokenRange& range);
 
 }  // namespace heed::cpu

@@ -1,5 +1,5 @@
-// Small matrix products held in registers.
-// Read once per instruction set, as simd.hpp is.
+// Register tile of the GEMM and attention micro-kernels.
+// Included once per instruction set, like simd.hpp.
 #if defined(HEED_AUTOGRAD_CPU_BLOCK_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_CPU_BLOCK_HPP
 #undef HEED_AUTOGRAD_CPU_BLOCK_HPP
@@ -15,18 +15,18 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-// Rows of a product that are computed at once: with two vectors each, 16 sums of 32 registers or 8 of 16.
+// MR, the rows of the register tile: with two vectors per row, 16 accumulators of 32 vector registers, or 8 of 16.
 constexpr int64_t kStrip = HWY_MAX_BYTES >= 64 ? 8 : 4;
 
-// The left factor: row r, step k is data[r * row_stride + k * step_stride].
+// The A operand: A[r, k] = data[r * row_stride + k * step_stride].
 template <class T>
 struct Left {
   const T* data;
   int64_t row_stride, step_stride;
 };
 
-// kStrip rows and kVectors vectors of a product, in registers. Each element is a sum over ascending steps, so its bits
-// do not depend on how the steps are cut into calls.
+// Register tile of C: kStrip (MR) rows x kVectors vectors (NR = kVectors * lanes). Each element accumulates over
+// ascending k, so its bits do not depend on how k is split over calls.
 template <class D, int kVectors, class Rows = std::make_index_sequence<kStrip>>
 class Block;
 template <class D, int kVectors, size_t... kRow>
@@ -44,13 +44,13 @@ class Block<D, kVectors, std::index_sequence<kRow...>> {
     if constexpr (kVectors > 1) ((sum1_[kRow] = hn::LoadU(d, from + kRow * row_stride + hn::Lanes(d))), ...);
   }
 
-  // Multiplies row r with factors[r].
+  // Multiplies row r by factors[r].
   HWY_INLINE void scale(D d, const T* factors) {
     ((sum0_[kRow] = hn::Mul(sum0_[kRow], hn::Set(d, factors[kRow]))), ...);
     if constexpr (kVectors > 1) ((sum1_[kRow] = hn::Mul(sum1_[kRow], hn::Set(d, factors[kRow]))), ...);
   }
 
-  // Asks for rows that are loaded soon.
+  // Prefetches the rows of a tile that will be loaded soon.
   HWY_INLINE void prefetch(const T* from, int64_t row_stride) const {
     for (size_t c = 0; c < kVectors * hn::Lanes(D()); c += kLine<T>) (hwy::Prefetch(from + kRow * row_stride + c), ...);
   }
@@ -60,7 +60,7 @@ class Block<D, kVectors, std::index_sequence<kRow...>> {
     if constexpr (kVectors > 1) (hn::StoreU(sum1_[kRow], d, to + kRow * row_stride + hn::Lanes(d)), ...);
   }
 
-  // Adds steps [begin, end); the row of the right factor of step k is right + k * right_stride.
+  // Accumulates A[r, k] * B[k, :] for k in [begin, end); row k of the B operand starts at right + k * right_stride.
   HWY_INLINE void add(D d, const Left<T>& left, const T* right, int64_t right_stride, int64_t begin, int64_t end) {
     const T* a = left.data + begin * left.step_stride;
     const T* b = right + begin * right_stride;
@@ -70,7 +70,7 @@ class Block<D, kVectors, std::index_sequence<kRow...>> {
     }
   }
 
-  // The same for those rows only that step k has a part in: uses(row, k).
+  // As add(), with a mask: k contributes only to the rows r for which uses(r, k) is true.
   template <class Uses>
   HWY_INLINE void add_where(D d, const Left<T>& left, const T* right, int64_t right_stride, int64_t begin, int64_t end,
                             const Uses& uses) {
@@ -82,7 +82,7 @@ class Block<D, kVectors, std::index_sequence<kRow...>> {
     }
   }
 
-  // Calls body(row, column, vector).
+  // Calls body(row, column, vector) for each vector of the tile.
   template <class Body>
   HWY_INLINE void each(D d, const Body& body) const {
     (body(static_cast<int64_t>(kRow), int64_t{0}, sum0_[kRow]), ...);
@@ -99,7 +99,8 @@ class Block<D, kVectors, std::index_sequence<kRow...>> {
   Vec<D> sum0_[sizeof...(kRow)], sum1_[sizeof...(kRow)];
 };
 
-// Calls body(column, block) for blocks of two vectors, and of one at the end, that cover `columns`.
+// Calls body(column, block) for zero-initialised register tiles that cover `columns`: two vectors wide, the last one
+// possibly one vector wide.
 template <class D, class Body>
 HWY_INLINE void for_each_block(D d, int64_t columns, const Body& body) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));

@@ -25,7 +25,7 @@ void pack_f64(const Gemm<double>& g, const BlockShare& of, int64_t begin, int64_
   pack_transposed(g, of, begin, end, panels);
 }
 
-// Vectors of 8 floats and strips of 4 rows were 5 to 10 % slower than oneDNN with the same instructions.
+// With vectors of 8 floats and MR = 4, the blocked GEMM was 5 to 10 % slower than oneDNN with the same instructions.
 bool has_wide_vectors() { return hn::Lanes(hn::ScalableTag<float>()) >= 16; }
 
 }  // namespace heed::cpu::HWY_NAMESPACE
@@ -47,7 +47,7 @@ struct Kernels {
   void (*pack)(const Gemm<T>& g, const BlockShare& of, int64_t begin, int64_t end, T* panels);
 };
 
-// C += … in halves: see in_halves().
+// Split-K in two halves, see in_halves(): the first half is computed in C, the second in scratch memory, then added.
 template <class T>
 void run_halves(Context& context, const Gemm<T>& g, const Kernels<T>& kernels) {
   const int64_t threads = block_threads(g);
@@ -70,7 +70,7 @@ void run_halves(Context& context, const Gemm<T>& g, const Kernels<T>& kernels) {
   });
 }
 
-// A transposed B is packed part by part, by all threads.
+// B^T is packed one KC x NC part at a time, by all threads.
 template <class T>
 void run_packed(Context& context, const Gemm<T>& g, const PartDone* done, const Kernels<T>& kernels) {
   const int64_t threads = block_threads(g);
@@ -108,7 +108,7 @@ void run_in_place(Context& context, const Gemm<T>& g, const PartDone* done, cons
                  });
 }
 
-// Where k is 0 there are no factors.
+// k = 0: C = bias, or C += bias.
 template <class T>
 void run_without_steps(const Gemm<T>& g, const PartDone* done) {
   for (int64_t i = 0; i < g.m; ++i) {
@@ -138,8 +138,9 @@ void block_gemm(Context& context, const Gemm<double>& product, const PartDone* d
   block_gemm_by(context, product, done, {HWY_DYNAMIC_DISPATCH(run_f64), HWY_DYNAMIC_DISPATCH(pack_f64)});
 }
 
-// On two Zen 4 cores at 768 and 4096 rows 1 to 18 % faster than oneDNN within these bounds (the median 4 %), at 64 rows
-// up to 50 %; beyond them as fast or slower: B no longer fits beside the rest, or packing it is not worth while.
+// Measured on two Zen 4 cores: within these bounds 1 to 18 % faster than oneDNN at 768 and 4096 rows (median 4 %), and
+// up to 50 % faster at 64 rows. Outside of them it is as fast or slower: B no longer fits in the cache together with
+// the other operands, or packing it does not pay off.
 bool suits_block_gemm(const Gemm<float>& g) {
   if (!HWY_DYNAMIC_DISPATCH(has_wide_vectors)()) return false;
   if (g.transpose_a) return !g.transpose_b && g.n <= 512 && g.m <= 512;

@@ -1,10 +1,13 @@
-// A share of a product by blocks. For kColumns columns and kSteps or kTransposedSteps of k at a time it runs over
-// strips of rows, and in each over panels of columns: the strip of A stays in first-level cache, this part of B, for
-// small models, in second-level cache. B is read where it lies, but for a transposed one, which comes packed in panels,
-// and what is no whole panel. C is read and written once for each of these numbers of steps. Measured and left: panels
-// first and strips within, which writes C in pieces, took 5 % longer for a whole update.
+// Loop nest of the blocked GEMM over one work item (BlockShare), with the loops and names of BLIS:
+//   for NC = kColumns columns of C
+//     for KC = kSteps of k (kTransposedSteps for A^T)
+//       for MR = kStrip rows
+//         for NR = panel_width() columns: micro-kernel
+// The MR x KC part of A stays in L1; the KC x NC part of B stays in L2 for small models. B is read in place, except for
+// B^T, which is packed into panels beforehand, and for the incomplete last panel. C is read and written once per KC.
+// Measured and rejected: swapping the NR and MR loops writes C in narrow columns and made a training step 5 % slower.
 //
-// Read once per instruction set, as simd.hpp is.
+// Included once per instruction set, like simd.hpp.
 #if defined(HEED_AUTOGRAD_CPU_BLOCK_GEMM_KERNEL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_CPU_BLOCK_GEMM_KERNEL_HPP
 #undef HEED_AUTOGRAD_CPU_BLOCK_GEMM_KERNEL_HPP
@@ -21,7 +24,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-// Asks for the cache lines of a part of a matrix, some at a time. With expect_writes() 2 % of an update.
+// Software prefetch of a part of a matrix, spread evenly over `calls` calls of ask(). Together with expect_writes() it
+// saves 2 % of a training step.
 template <class T>
 class Ahead {
  public:
@@ -47,20 +51,20 @@ class Ahead {
   int64_t stride_ = 0, rows_ = 0, columns_ = 0, column_ = 0, lines_ = 0;
 };
 
-// A block of C: what its sums start with, and where the factors of its steps are.
+// Arguments of the micro-kernel: a register tile of C, its initial values, and the A and B operands.
 template <class T>
 struct BlockWork {
   T* c;
   int64_t c_stride;
   bool adds;
-  const T* bias;  // or null; not where it adds
+  const T* bias;  // or null; run_block() requires null if `adds`
   Left<T> left;
   const T* right;
   int64_t right_stride, steps;
 };
 
-// A function of its own: inlined, g++ runs out of registers and keeps the right factor in memory, a quarter slower. One
-// of the left factor's strides is a constant, so that sums take their factors straight from memory.
+// The micro-kernel for a full register tile. It is not inlined: g++ would run out of registers and spill the B operand,
+// which is 25 % slower. One stride of A is a compile-time constant, so that the FMAs read A directly from memory.
 template <class T, bool kTransposed>
 HWY_NOINLINE void run_block(const BlockWork<T>& w) {
   const hn::ScalableTag<T> d;
@@ -72,15 +76,15 @@ HWY_NOINLINE void run_block(const BlockWork<T>& w) {
   block.store(d, w.c, w.c_stride);
 }
 
-// The panels of a transposed B that hold the columns [begin, end) of a part of C. A function of its own for the same
-// reason.
+// Packs B^T into panels: the columns [begin, end) of `of.part`, over the k range of `of`. It is not inlined for the
+// same reason.
 template <class T>
 HWY_NOINLINE void pack_transposed(const Gemm<T>& g, const BlockShare& of, int64_t begin, int64_t end, T* panels) {
   const int64_t steps = of.end_step - of.step;
   pack_panels(g.b + (of.part.column + begin) * g.k + of.step, g.k, end - begin, steps, T(1), panels + begin * steps);
 }
 
-// One share of a product; `panels` hold what `whole` has of a transposed B.
+// Computes one work item `share`. `panels`: B^T packed for the columns and the k range of `whole`, or null.
 template <class T>
 class BlockGemm {
  public:
@@ -110,7 +114,7 @@ class BlockGemm {
   }
 
  private:
-  // Columns of B that are no whole panel, as one filled up with zeros.
+  // Packs the last columns of B, fewer than NR, into a panel padded with zeros.
   void take_edge() {
     const int64_t width = panel_width<T>(), rest = columns_ % width;
     if (rest == 0) return;
@@ -121,7 +125,7 @@ class BlockGemm {
     }
   }
 
-  // Where A is transposed, what the next steps read is asked for during these: saved for backward, it comes from afar.
+  // For A^T, prefetches the next KC range of A and B during this one: saved activations are usually out of cache.
   void look_ahead(int64_t next_steps) {
     if (next_steps == 0) return;
     const int64_t next = step_ + steps_, rows = share_.part.end_row - share_.part.row;
@@ -139,7 +143,7 @@ class BlockGemm {
     over_panels(left);
   }
 
-  // A copy of the rows that there are, and of zeros.
+  // Copies the last rows of A, fewer than MR, and pads them with zeros.
   Left<T> edge_left(const Left<T>& left) {
     for (int64_t k = 0; k < steps_; ++k) {
       for (int64_t r = 0; r < kStrip; ++r) {
@@ -192,7 +196,7 @@ class BlockGemm {
     }
   }
 
-  // An incomplete block, or one that adds and has a bias, by way of a whole one.
+  // Edge tile, or beta = 1 with a bias: computes a full tile in scratch memory, then copies the valid part.
   void run_edge(BlockWork<T> work, int64_t columns) {
     const int64_t width = panel_width<T>();
     std::fill_n(edge_c_, kStrip * width, T(0));
@@ -215,7 +219,7 @@ class BlockGemm {
   const T* panels_;
   T *edge_c_, *edge_left_, *edge_panel_;
   Ahead<T> left_ahead_, right_ahead_;
-  int64_t column_ = 0, columns_ = 0, step_ = 0, steps_ = 0, row_ = 0, rows_ = 0;  // of the part at work
+  int64_t column_ = 0, columns_ = 0, step_ = 0, steps_ = 0, row_ = 0, rows_ = 0;  // current position of the loops
 };
 
 // NOLINTNEXTLINE(google-readability-namespace-comments)

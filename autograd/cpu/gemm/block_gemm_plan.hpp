@@ -1,4 +1,4 @@
-// Who computes what of a product by blocks.
+// Cache blocking of the blocked GEMM and its division among the threads.
 #pragma once
 
 #include <algorithm>
@@ -11,41 +11,44 @@
 
 namespace heed::cpu {
 
-// Columns of C and steps of k that a thread works on at a time. Rows of A lie far apart where it is transposed, and so
-// few of them stay in first-level cache.
+// NC, the columns of C, and KC, the length of k, that a thread processes at a time. In A^T, consecutive k are far apart
+// in memory, so that only a small KC stays in L1.
 inline constexpr int64_t kColumns = 512, kSteps = 512, kTransposedSteps = 128;
-// Rows of a strip and columns of a panel, at most. Shares are made of these, whatever the instruction set.
+// Upper bounds of MR and NR over all instruction sets. Work items are multiples of these, whatever the instruction set.
 inline constexpr int64_t kMostRows = 8, kMostColumns = 32;
 
-// Shares for each thread, so that there is something left to take over. One for a transposed A: each share reads all of
-// B's rows again.
+// Work items per thread, so that some are left for work stealing. For A^T only one per thread, since each work item
+// reads all rows of B again.
 inline constexpr int64_t kSharesOfThread = 4;
 
-// A part of C and the steps [step, end_step) of k, with which its sums start or go on.
+// A work item: a part of C and the range [step, end_step) of k. `starts`: this range is the first for these elements,
+// so C starts from 0 (or from C with Gemm::add) plus the bias; otherwise the range accumulates into C.
 struct BlockShare {
   Part part = {};
   int64_t step = 0, end_step = 0;
   bool starts = true;
 };
 
-// A product with what its shares have in common.
+// A GEMM and the data that its work items have in common.
 template <class T>
 struct BlockCall {
   const Gemm<T>* product;
-  const BlockShare* whole;    // of which the shares are
-  const T* panels = nullptr;  // of a transposed B, of that whole
+  const BlockShare* whole;    // the range of C and k that was divided
+  const T* panels = nullptr;  // B^T of `whole`, packed
   const PartDone* done = nullptr;
 };
 
-// A gradient of weights sums over the rows of a batch, of which a thread has one half in its caches. Each half is
-// summed by itself and then added to C: half of C is one pass more, against half of A and B from the other core's
-// caches: 7 % of an update where two cores share no cache, nothing where they do.
+// Whether to use split-K. A weight gradient accumulates over the rows of a batch, of which each thread has one half in
+// its caches. The two halves of k are summed separately and then added. This costs one more pass over C, but saves
+// reading half of A and B from the caches of the other core: 7 % of a training step if the two cores share no cache,
+// nothing if they do.
 template <class T>
 bool in_halves(const Gemm<T>& g) {
   return g.transpose_a && !g.transpose_b && g.k >= 2 * kTransposedSteps && g.m * g.n <= (1 << 17);
 }
 
-// Offsets of what a thread needs at the edges, in elements: a block of C, a strip of A, a panel of B.
+// Layout of the scratch memory of a thread for edge tiles, in elements: a register tile of C at 0, MR rows of A at
+// `left`, a panel of B at `panel`.
 struct EdgeScratch {
   int64_t left, panel, elements;
 
@@ -58,8 +61,8 @@ struct EdgeScratch {
   }
 };
 
-// Threads for a product: another one is woken only where there is enough for it to do, and has scratch memory only
-// where there is a share for it.
+// Number of threads for a GEMM: limited by the amount of work, so that waking a thread pays off, and by the number of
+// work items, so that no thread has scratch memory without work.
 template <class T>
 int64_t block_threads(const Gemm<T>& g) {
   constexpr int64_t kGrainOperations = 1 << 16;
@@ -68,9 +71,9 @@ int64_t block_threads(const Gemm<T>& g) {
   return std::clamp<int64_t>(g.m * g.n * g.k / kGrainOperations, 1, std::min<int64_t>(shares, max_threads()));
 }
 
-// Calls run(i, share, thread) for shares of whole[i], all of one size. A thread begins with rows of C of its own, or
-// columns where there are more of those, and then takes from the others' what is left: where one is held up, the others
-// wait less.
+// Calls run(i, share, thread) for work items `share` of whole[i], all of about the same size. Work stealing: each
+// thread first processes its own chunk of C (split along the longer side), then leftover work items of other threads.
+// If one thread is delayed, the others wait less.
 template <class Run>
 void for_each_share(const std::vector<BlockShare>& whole, int64_t shares_of_thread, int64_t threads, const Run& run) {
   const Part all = whole[0].part;

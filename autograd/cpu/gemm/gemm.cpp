@@ -9,7 +9,7 @@
 namespace heed::cpu {
 namespace {
 
-// The elements of `from` as To.
+// Converts `count` elements from From to To, through f32.
 template <class To, class From>
 void convert(const From* from, To* to, int64_t count) {
   parallel_for(count, kElementwiseGrain, [&](int64_t begin, int64_t end) {

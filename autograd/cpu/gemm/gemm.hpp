@@ -1,6 +1,7 @@
-// Matrix product of the CPU backend: oneDNN for bf16 and f32, blocks of heed's own (block_gemm.hpp) for f64, for f32
-// where they are faster, and for all where oneDNN is not built in. bf16 is multiplied and summed in f32 and rounded
-// once, when it is stored.
+// GEMM of the CPU backend. f64 uses heed's blocked GEMM (block_gemm.hpp). f32 uses it where it is faster and oneDNN
+// elsewhere. bf16 uses oneDNN if has_bf16_products(), else it is widened to f32. Without oneDNN in the build,
+// everything uses the blocked GEMM. The accumulation dtype of bf16 is f32; the result is rounded once, when it is
+// stored.
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -9,8 +10,8 @@
 
 namespace heed::cpu {
 
-// C = op(A) op(B) + bias, or C += …; all dense and row-major.
-//   op(A) (m, k): A is (m, k), transposed (k, m)    op(B) (k, n): B is (k, n), transposed (n, k)
+// C = op(A) op(B) + bias, or C += … if `add`; all matrices are dense and row-major.
+//   op(A) (m, k): A is (m, k), or (k, m) if transposed    op(B) (k, n): B is (k, n), or (n, k) if transposed
 //   C (m, n)    bias (n), optional, f32 for bf16
 template <class T, class Out = T>
 struct Gemm {
@@ -34,15 +35,15 @@ void gemm(Context& context, const Gemm<double>& product);
 void gemm(Context& context, const Gemm<Bf16>& product);
 void gemm(Context& context, const Gemm<Bf16, float>& product);
 
-// The product, and done(part) for parts that cover C, each when it is complete: by blocks it is still in a cache then.
-// Parts come on any thread.
+// GEMM with an epilogue callback: calls done(part) once for each complete part of C, from any thread. The parts cover
+// C. With the blocked GEMM, the part is still in a cache then.
 void gemm(Context& context, const Gemm<float>& product, const PartDone& done);
 void gemm(Context& context, const Gemm<double>& product, const PartDone& done);
 
-// Whether bf16 products run on instructions of the processor for them. Elsewhere they are widened to f32 first: the
-// same numbers, but slower than f32.
+// Whether the CPU has bf16 instructions (AVX512_BF16) that oneDNN can use for bf16 GEMMs. Otherwise the operands are
+// widened to f32 first, with the same accuracy, but slower than an f32 GEMM.
 bool has_bf16_products();
-// That other way, on any processor.
+// Always widens to f32, on any CPU.
 void gemm_widened(Context& context, const Gemm<Bf16>& product);
 void gemm_widened(Context& context, const Gemm<Bf16, float>& product);
 

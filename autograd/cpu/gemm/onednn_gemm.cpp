@@ -20,8 +20,8 @@ using Type = dnnl::memory::data_type;
 template <class T>
 constexpr Type kTypeOf = std::is_same_v<T, Bf16> ? Type::bf16 : Type::f32;
 
-// oneDNN 2.6 executes AMX instructions without a tile configuration for some shapes, which ends the process by SIGILL.
-// AVX512_BF16 is the most that it may use, unless the user has set a limit.
+// For some shapes, oneDNN 2.6 executes AMX instructions without a tile configuration, which terminates the process with
+// SIGILL. Limits oneDNN to AVX512_BF16, unless the user has set a limit.
 bool limit_instructions() {
 #if DNNL_VERSION_MAJOR < 3
   if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr) return false;
@@ -31,7 +31,7 @@ bool limit_instructions() {
 #endif
 }
 
-// Creating a primitive costs as much as a small product, so each shape's is kept.
+// Cache of oneDNN primitives by shape: creating a primitive costs as much as a small GEMM.
 class OneDnn {
  public:
   template <class T, class Out>
@@ -55,7 +55,7 @@ class OneDnn {
 
   template <class T, class Out>
   Entry& find(const Gemm<T, Out>& g) {
-    // The threads too: a primitive is planned for as many as there were when it was made.
+    // The key contains the number of threads, since a primitive is planned for the number at its creation.
     const Key key{g.m,       g.n,         g.k,          g.transpose_a, g.transpose_b, g.add, g.bias != nullptr,
                   sizeof(T), sizeof(Out), max_threads()};
     const std::lock_guard lock(mutex_);
@@ -100,7 +100,7 @@ class OneDnn {
 
 template <class T, class Out>
 void run(const Gemm<T, Out>& product) {
-  [[maybe_unused]] static const bool limited = limit_instructions();  // before the first use
+  [[maybe_unused]] static const bool limited = limit_instructions();  // must precede any use of oneDNN
   static OneDnn instance;
   keep_promised_threads();
   try {

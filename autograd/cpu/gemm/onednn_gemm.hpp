@@ -1,11 +1,12 @@
-// Matrix products by oneDNN; for gemm.cpp only. m, n, k must be at least 1.
+// GEMM through oneDNN, for gemm.cpp only. m, n and k must be at least 1.
 #pragma once
 
 #include "autograd/cpu/gemm/gemm.hpp"
 
 namespace heed::cpu {
 
-// Whether oneDNN is built in; run_onednn() throws GraphError where it is not.
+// Whether oneDNN is part of the build. Otherwise run_onednn() throws GraphError. It throws MemoryError if oneDNN runs
+// out of memory.
 extern const bool kOneDnn;
 
 void run_onednn(const Gemm<float>& product);

@@ -1,5 +1,5 @@
-// A transposed matrix as panels: copies that a product reads from begin to end.
-// Read once per instruction set, as simd.hpp is.
+// Packs the transpose of a matrix into panels that a micro-kernel reads sequentially.
+// Included once per instruction set, like simd.hpp.
 #if defined(HEED_AUTOGRAD_CPU_PANELS_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_CPU_PANELS_HPP
 #undef HEED_AUTOGRAD_CPU_PANELS_HPP
@@ -13,8 +13,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-// Asks for the row that a copy comes to 16 rows later: rows of one head lie too far apart for the processor to foresee
-// it. 2 to 5 % of attention.
+// Prefetches the row that the copy reaches 16 rows later: rows of one attention head are too far apart for the hardware
+// prefetcher. Saves 2 to 5 % of attention.
 template <class S>
 HWY_INLINE void prefetch_row(const S* row, int64_t row_stride, int64_t columns, int64_t rows_left) {
   constexpr int64_t kAhead = 16;
@@ -22,14 +22,15 @@ HWY_INLINE void prefetch_row(const S* row, int64_t row_stride, int64_t columns, 
   for (int64_t c = 0; c < columns; c += kLine<S>) hwy::Prefetch(row + kAhead * row_stride + c);
 }
 
-// A transposed matrix comes as panels of two vectors of rows: element (r, c) at panel r / 2 lanes, c, r % 2 lanes. A
-// product reads it from begin to end.
+// NR, the width of a panel: two vectors. Element (r, c) of the source matrix is stored in panel r / NR at (c, r % NR),
+// so that a micro-kernel reads a panel sequentially.
 template <class T>
 HWY_INLINE int64_t panel_width() {
   return 2 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
 }
 
-// Transposes a block of kBlock rows and columns, as many as there are in 16 bytes; to_stride in elements.
+// to = scale * transpose of `from`, for a tile of kBlock x kBlock elements; kBlock elements of T have 16 bytes. The
+// strides are in elements.
 #if HWY_TARGET == HWY_SCALAR
 template <class T>
 constexpr int64_t kBlock = 1;
@@ -65,7 +66,7 @@ HWY_INLINE void transpose_block(const double* from, int64_t row_stride, double* 
 
 #endif
 
-// Panels of scale * from; rows padded with zeros to whole panels.
+// Packs scale * from, (rows, columns), into panels; pads the rows with zeros to a multiple of NR.
 template <class S, class T = ComputeOf<S>>
 HWY_INLINE void pack_panels(const S* from, int64_t row_stride, int64_t rows, int64_t columns, T scale,
                             T* HWY_RESTRICT to) {
