@@ -1,4 +1,4 @@
-// One pass over memory, see cuda/elementwise.cuh.
+// One pass over memory (cuda/elementwise.cuh).
 #include "autograd/ops/cast.hpp"
 
 #include "autograd/cuda/elementwise.cuh"

@@ -1,7 +1,7 @@
-// cast: the elements in another floating dtype, rounded to nearest (f64 to bf16 by way of f32); NaN and Inf stay, what
-// is too large becomes Inf.
+// cast: converts the elements to another floating dtype, rounded to nearest (f64 to bf16 through f32); NaN and Inf are
+// preserved, values that are too large become Inf.
 //   x any shape f32|bf16|f64    y the same shape, dtype f32|bf16|f64; the dtype of x itself makes a copy
-// The gradient is dy in the dtype of x. Keeps nothing. Throws DTypeError (i32 on either side).
+// dx is dy in the dtype of x. Saves nothing. Throws DTypeError (i32 on either side).
 #pragma once
 
 #include "autograd/core/context.hpp"

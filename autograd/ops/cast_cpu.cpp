@@ -1,4 +1,4 @@
-// One pass; elements are independent and shared out over threads in ranges.
+// One pass over memory; each thread converts ranges of elements.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/cast_cpu.cpp"
 #include <hwy/foreach_target.h>

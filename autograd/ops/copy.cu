@@ -1,4 +1,4 @@
-// A copy by the device itself, of any dtype.
+// A device-to-device memcpy, for any dtype.
 #include "autograd/ops/copy.hpp"
 
 #include "autograd/core/cuda_backend.hpp"

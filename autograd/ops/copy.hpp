@@ -1,6 +1,6 @@
-// copy: a new tensor with the same elements; its gradient passes to x.
+// copy: y = x in a new tensor; dx = dy.
 //   x any shape and dtype    y as x
-// Keeps nothing. Throws nothing but MemoryError.
+// Saves nothing for backward. Throws nothing but MemoryError.
 #pragma once
 
 #include "autograd/core/context.hpp"

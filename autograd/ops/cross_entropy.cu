@@ -1,10 +1,11 @@
-// Threads: a warp, or for rows of more than 2048 logits a block of 512, takes a row, 16 bytes of it per thread at a
-// time, however the row lies. One more block adds the losses of the rows.
+// Threads: a thread group ("team") per row: a warp, or a thread block of 512 for rows of more than 2048 logits. Each
+// thread reads 16 bytes at a time, whatever the alignment of the row. One more thread block adds the losses of the
+// rows.
 //
-// Forward: reads the logits once, 2 or 4 bytes per element. The sum of the exponentials follows the largest logit seen
-// so far: one exponential per element and one per vector, some 6 operations per element beside them; bound by memory.
-// Backward: reads the logits and writes their gradient, which may lie over them: 4 or 8 bytes and one exponential per
-// element, bound by memory.
+// Forward: reads the logits once, 2 or 4 bytes per element. Online softmax: one exponential per element and one per
+// vector (to rescale the sum to the largest logit so far), and about 6 more operations per element; memory-bound.
+// Backward: reads the logits and writes their gradient, possibly in place: 4 or 8 bytes and one exponential per
+// element; memory-bound.
 // Losses are added in f64, in an order that depends on the number of rows only.
 #include "autograd/ops/cross_entropy.hpp"
 
@@ -20,11 +21,11 @@ namespace {
 constexpr int64_t kWidestRowOfAWarp = 2048;
 constexpr int kWideThreads = 512, kSumThreads = 1024;
 
-// Threads of a block whose rows are taken by teams.
+// Threads of a thread block whose rows are processed by thread groups of Team threads.
 template <int Team>
 constexpr int kThreads = Team == kWarp ? 8 * Team : Team;
 template <int Team>
-constexpr int kBlocks = 1536 / kThreads<Team>;  // of a multiprocessor, as many as hide the way to memory
+constexpr int kBlocks = 1536 / kThreads<Team>;  // thread blocks per multiprocessor, enough to hide memory latency
 template <int Team>
 __device__ __forceinline__ int64_t row_of_team() {
   return static_cast<int64_t>(blockIdx.x) * (kThreads<Team> / Team) + threadIdx.x / Team;
@@ -35,7 +36,8 @@ struct Width {
   static constexpr int value = N;
 };
 
-// Where in a row vectors of N begin and end; what lies before and behind them is moved one by one.
+// Splits a row into aligned vectors of N elements, [head, body), and the elements before and after, which are moved one
+// by one.
 template <int N>
 struct Pieces {
   int64_t head, body, count;
@@ -48,7 +50,8 @@ struct Pieces {
   }
 };
 
-// f(x, i) for this thread's part of a row: x are the elements from i on. The next vector is on its way meanwhile.
+// Calls f(x, i) for the elements of a row that this thread processes; x holds elements i and following. Prefetches the
+// next vector during f.
 template <int Team, int N, class T, class F>
 __device__ __forceinline__ void for_each_piece(const T* row, int64_t count, F f) {
   const Pieces<N> pieces(row, count);
@@ -77,7 +80,8 @@ __device__ __forceinline__ void fill_zeros(T* row, int64_t count) {
   if (pieces.body + lane < count) store(row + pieces.body + lane, Floats<1>{});
 }
 
-// e^x for x <= 0. bf16 logits have 8 bits of their own, the instruction loses 2 |x| units of f32's last digit.
+// e^x for x <= 0. bf16 uses the fast instruction: its error of 2 |x| ulp in f32 is far below the 8-bit precision of the
+// logits.
 template <class T>
 __device__ __forceinline__ float exponential(float x) {
   if constexpr (sizeof(T) == 2) {
@@ -87,11 +91,12 @@ __device__ __forceinline__ float exponential(float x) {
   }
 }
 
-// The largest of some logits, and the sum of e^(x - largest). NaN is left out of `largest` but is in `sum`.
+// Online softmax: the largest of some logits, and the sum of e^(x - largest). NaN is ignored in `largest` but
+// propagates to `sum`.
 struct Softmax {
   float largest = -INFINITY, sum = 0;
 };
-// What exponents are taken from: for -Inf alone e^-Inf = 0 and not e^(-Inf + Inf).
+// Subtracted from logits in exponents: if all are -Inf, e^-Inf = 0 is computed and not e^(-Inf + Inf) = NaN.
 __device__ __forceinline__ float base(float largest) { return largest == -INFINITY ? 0.0f : largest; }
 
 template <class T, int N>
@@ -110,7 +115,7 @@ __device__ __forceinline__ Softmax merge(Softmax a, Softmax b) {
   return {largest, a.sum * expf(a.largest - from) + b.sum * expf(b.largest - from)};
 }
 
-// That of a team's row, in its first thread.
+// Merges over the threads of a thread group; the result, of its row, is in its first thread.
 template <int Team>
 __device__ __forceinline__ Softmax merge_over_team(Softmax mine) {
 #pragma unroll
@@ -171,7 +176,7 @@ struct LossSum {
   const int32_t* targets;
   int64_t rows, vocab;
   int32_t ignored;
-  double denominator;  // 0: the number of targets that count
+  double denominator;  // 0: the number of targets that are not ignored
   const double* device_denominator;
 };
 
@@ -230,7 +235,7 @@ __global__ void __launch_bounds__(kThreads<Team>, kBlocks<Team>) differentiate_k
   });
 }
 
-// f(Team, N): how rows of this width, from these addresses on, are shared out.
+// Calls f(Width<Team>, Width<N>): the thread group for rows of this width, and the vector that these addresses allow.
 template <class T, class F, class... Address>
 void visit_teams(int64_t columns, F f, const Address*... addresses) {
   constexpr int kVector = kPerVector<T>;

@@ -1,11 +1,12 @@
-// Log-softmax and negative log-likelihood in one: loss = (sum over targets of log(sum_j e^{x_j}) - x_target) /
+// Log-softmax and negative log-likelihood, fused: loss = (sum over targets of log(sum_j e^{x_j}) - x_target) /
 // denominator, in nats.
 //   logits (..., V) f32|bf16|f64    targets (...) i32    loss: a scalar, shape (), dtype of logits (f32 for bf16)
 // dlogits = (softmax - onehot(target)) * dloss / denominator; exactly 0 for ignored targets and padded columns.
-// The largest logit of a row is taken off before anything is added to it, so logits of any size are exact. The losses
-// of the rows are summed in f64 in order. NaN in the logits of a target that counts, or in dloss, shows.
-// Keeps logits, targets, and per row the largest logit and the sum of the exponentials.
-// Throws ShapeError, DTypeError, ValueError (a target outside [0, V), a wrong option).
+// The largest logit of a row is subtracted before exponentials are computed, so logits of any size are safe. The losses
+// of the rows are summed in f64 in a fixed order. A NaN in dloss, or in the logits of a target that is not ignored,
+// propagates.
+// Saves logits, targets, 1 / denominator, and per row the largest logit and the sum of the exponentials.
+// Throws ShapeError, DTypeError, ValueError (a target outside [0, V), an invalid option).
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -15,14 +16,14 @@
 namespace heed {
 
 struct CrossEntropyOptions {
-  // Targets of this value count for nothing.
+  // Targets of this value are ignored: no loss, no gradient, not counted.
   int32_t ignore_index = -1;
-  // 0: the number of targets that are not ignored (with none of them the loss is 0). Else what to divide by: that of
-  // the whole update, where the targets here are a part of it.
+  // 0: the number of targets that are not ignored (if all are, the loss is 0). Otherwise the divisor, such as the
+  // number of targets of the whole training step if the targets here are a part of them.
   double denominator = 0;
-  // On CUDA: where that number stands in the device's memory when the kernel runs, instead.
+  // On CUDA, optional: device memory that holds the denominator when the kernel runs; it replaces `denominator`.
   const double* device_denominator = nullptr;
-  // The vocabulary, where logits has more columns than that (padding, which is not even read). 0: all columns.
+  // The vocabulary size if logits has more columns (padding, which is not even read). 0: all columns.
   int64_t vocab = 0;
 };
 
@@ -31,7 +32,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
 struct CrossEntropyForward {
   TensorRef loss = {};
   TensorRef row_max = {}, row_sum = {};  // (rows), dtype of loss; not written for ignored targets
-  TensorRef weight = {};                 // scalar f64: 1 / denominator, 0 where nothing counts
+  TensorRef weight = {};                 // scalar f64: 1 / denominator, 0 if all targets are ignored
   ConstTensorRef logits = {}, targets = {};
   CrossEntropyOptions options = {};
 

@@ -1,4 +1,4 @@
-// Rows are independent and shared out over threads. Forward reads a row twice (the second time from a cache), backward
+// Threads process whole rows, which are independent. Forward reads a row twice (the second time from cache); backward
 // reads it once and writes its gradient.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/cross_entropy_cpu.cpp"
@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 namespace {
 
-// The loss of one row, in f64 so that a large difference of logits loses nothing.
+// The loss of one row, in f64 so that a large difference of logits loses no digits.
 template <class T>
 double row_loss(const CrossEntropyForward& p, int64_t row) {
   using C = ComputeOf<T>;
@@ -50,7 +50,7 @@ void differentiate_row(const CrossEntropyBackward& p, int64_t row, ComputeOf<T> 
   const auto per_exponential = hn::Set(d, gradient / p.row_sum.as<C>()[row]);
   T* dx = p.dlogits.ref.as<T>() + row * columns;
   const int32_t target = p.targets.as<int32_t>()[row];
-  // Apart, so that the target's is rounded to the dtype once only.
+  // The element of the target is computed separately, so that it is rounded to the dtype only once.
   const C of_target =
       (p.dlogits.add ? static_cast<C>(dx[target]) : C(0)) +
       (hn::GetLane(Exp(d, hn::Sub(hn::Set(d, x[target]), vmax))) * hn::GetLane(per_exponential) - gradient);

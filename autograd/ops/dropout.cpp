@@ -17,11 +17,11 @@ void check(const char* operation, const Tensor& x, double p, int64_t first_row) 
   require<ValueError>(first_row >= 0 && first_row <= std::numeric_limits<int64_t>::max() - rows,
                       "{}: first_row is {}, it must not be negative, nor so large that rows cannot be counted",
                       operation, first_row);
-  // Every element has a random number of its own, so their number must fit as well.
+  // Every element has its own random word, so their number must fit in int64_t.
   checked_multiply(first_row + rows, round_up(x.shape().columns(), 4));
 }
 
-// dx = dropout(dy) with the mask of the forward.
+// dx = dropout(dy) with the mask of the forward pass.
 void backward_of_x(const Tensor& dy, Gradients& gradients, double p, const RandomStream& random, int64_t first_row) {
   const GradientSink dx = gradients.sink(0);
   if (!dx) return;

@@ -1,6 +1,7 @@
-// Threads: each takes 4 or 8 neighbours of a row, one or two Philox counters; blocks of 256 over all of them.
-// Memory: x (and residual) read once, y written once; the mask is made, not stored. Work: 5 wide products of 32-bit
-// integers per element, about as long as bf16 takes to move on an H200. Any order gives the same bits.
+// Threads: each processes 4 or 8 adjacent elements of a row, one or two Philox counters, in thread blocks of 256.
+// Memory: x (and residual) read once, y written once; the mask is computed, not stored. Work: 5 wide (32 x 32 -> 64
+// bit) integer multiplications per element, which take about as long as the bf16 memory traffic on an H200. The bits do
+// not depend on the order of threads.
 #include "autograd/ops/dropout.hpp"
 
 #include "autograd/cuda/element.cuh"
@@ -10,7 +11,7 @@ namespace heed::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kWords = 4;  // of one counter
+constexpr int kWords = 4;  // random words of one Philox counter
 
 struct Mask {
   RandomStream random;
@@ -19,7 +20,7 @@ struct Mask {
   int64_t first_row, columns;
 };
 
-// N neighbours from column `first` of a row, N a multiple of kWords. Vector: whether they are all there and aligned.
+// N adjacent elements from column `first` of a row on, N a multiple of kWords. Vector: all N exist and are aligned.
 template <int N, bool Vector, class T>
 __global__ void __launch_bounds__(kThreads)
     dropout_kernel(int64_t groups, int64_t groups_per_row, Mask mask, T* y, const T* x, const T* residual) {

@@ -1,4 +1,4 @@
-// Random words are made some thousand at a time in the first cache and used at once. Threads take whole rows.
+// Random words are generated 1024 at a time in L1 and used at once. Threads process whole rows.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/dropout_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 namespace {
 
-// Whether the words of a vector's elements are above `limit`.
+// Mask of the elements of a vector whose random words are above `limit`.
 template <class D>
 HWY_INLINE hn::Mask<D> above(D d, const uint32_t* words, uint32_t limit) {
   const hn::RebindToUnsigned<D> du;
@@ -31,11 +31,11 @@ class Dropper {
  public:
   explicit Dropper(const Dropout& p)
       : p_(p),
-        // word >= threshold is word > threshold - 1, which has 32 bits for every threshold from 1 to 2^32.
+        // word >= threshold iff word > threshold - 1, which fits in 32 bits for every threshold from 1 to 2^32.
         limit_(static_cast<uint32_t>(dropout_threshold(p.p) - 1)),
         scale_(p.p < 1 ? static_cast<C>(1 / (1 - p.p)) : C(0)) {}
 
-  // Elements [begin, begin + count) of the tensors, the first of which has the random index `index`, a multiple of 4.
+  // Processes elements [begin, begin + count); the first uses random word `index`, a multiple of 4.
   void run(int64_t begin, int64_t count, int64_t index) {
     for (int64_t done = 0; done < count; done += kWords) {
       const int64_t part = std::min(kWords, count - done);
@@ -69,7 +69,7 @@ class Dropper {
   const Dropout& p_;
   const uint32_t limit_;
   const C scale_;
-  // The last vector of a row may read past the words that it uses.
+  // The last vector of a row may read past the words in use.
   HWY_ALIGN uint32_t words_[kWords + 64] = {};
 };
 
@@ -77,7 +77,7 @@ void drop_rows(const Dropout& p, int64_t begin, int64_t end) {
   visit_floating(p.x.dtype, [&](auto zero) {
     Dropper<decltype(zero)> dropper(p);
     const int64_t columns = p.x.shape.columns(), padded = round_up(columns, 4);
-    if (columns == padded) {  // the rows' indices follow each other
+    if (columns == padded) {  // word indices are contiguous across rows
       dropper.run(begin * columns, (end - begin) * columns, (p.first_row + begin) * columns);
       return;
     }

@@ -1,6 +1,6 @@
-// One pass over memory each, see cuda/elementwise.cuh. Per element of f32 (bf16 half of it): products and gelu's
-// backward read 8 bytes and write 4, the others read 4 and write 4; a sink that is added to is read too. All are bound
-// by memory: gelu has some 20 operations per element.
+// One pass over memory per operation (cuda/elementwise.cuh). Per f32 element (half of it for bf16), mul and the
+// backward of gelu and relu read 8 bytes and write 4, the others read 4 and write 4; an output that is accumulated into
+// is also read. All are memory-bound: gelu has about 20 operations per element.
 #include "autograd/ops/elementwise.hpp"
 
 #include "autograd/cuda/elementwise.cuh"
@@ -11,7 +11,8 @@ namespace {
 constexpr float kTwoRoot = 1.5957691216057308f;  // 2 sqrt(2/pi)
 constexpr float kCubic = 0.044715f;
 
-// min(x^2, 30^2): sigmoid(2u) is 0 or 1 long before, and so neither u nor u' overflows for a large x. NaN stays.
+// min(x^2, 30^2): sigmoid(2u) reaches 0 or 1 long before, so the bound only keeps u and u' from overflowing for large
+// x. NaN stays NaN.
 __device__ float bounded_square(float x) {
   const float square = x * x;
   return square > 900.0f ? 900.0f : square;

@@ -1,13 +1,12 @@
-// Operations element by element on tensors of any shape, f32|bf16|f64; the result has the shape and dtype of its
-// inputs.
+// Elementwise operations on tensors of any shape, f32|bf16|f64; the result has the shape and dtype of the inputs.
 //   add    y = a + b
 //   mul    y = a * b
 //   scale  y = factor * x
-//   gelu   y = x * sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3); the same function as x/2 * (1 + tanh u), without its
+//   gelu   y = x * sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3); equals the tanh form x/2 * (1 + tanh u), without its
 //          cancellation for x < 0. dy/dx = s + x s (1 - s) 2u', s = sigmoid(2u), u' = sqrt(2/pi) (1 + 0.134145 x^2).
-//   relu   y = x for x > 0, else 0; dy/dx at 0 is 0. A NaN in x shows in y and in dx.
-// mul, gelu and relu keep their inputs for backward. Throws ShapeError and DTypeError (a and b differ), DTypeError
-// (i32). Hendrycks and Gimpel 2016 (arXiv 1606.08415).
+//   relu   y = x for x > 0, else 0; dy/dx at 0 is 0. A NaN in x propagates to y and dx.
+// mul, gelu and relu save their inputs for backward, add and scale save nothing. Throws ShapeError and DTypeError (a
+// and b differ), DTypeError (i32). Hendrycks and Gimpel 2016 (arXiv 1606.08415).
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -21,12 +20,12 @@ Tensor scale(const Tensor& x, double factor);
 Tensor gelu(const Tensor& x);
 Tensor relu(const Tensor& x);
 
-// y = a * b; the gradients of a product are products too.
+// y = a * b; also its own backward: da = dy * b, db = dy * a.
 struct Product {
   GradientSink y = {};
   ConstTensorRef a = {}, b = {};
 };
-// y = factor * x; also its own gradient.
+// y = factor * x; also its own backward: dx = factor * dy.
 struct Scaled {
   GradientSink y = {};
   ConstTensorRef x = {};

@@ -1,4 +1,4 @@
-// One pass over memory each: elements are independent and shared out over threads in ranges.
+// One pass over memory per operation; each thread computes ranges of elements.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/elementwise_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -12,8 +12,8 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 namespace {
 
-// out[i] = value(…) or += for the elements [begin, end); value(d, read) gives a vector, read(tensor) the elements
-// there.
+// out[i] = value(…), or += if out.add, for elements [begin, end). value(d, read) returns a vector of results;
+// read(tensor) loads the vector of that tensor's elements at the same place.
 template <class Value>
 HWY_INLINE void write(const GradientSink& out, int64_t begin, int64_t end, Value&& value) {
   visit_floating(out.ref.dtype, [&](auto zero) HWY_ATTR {

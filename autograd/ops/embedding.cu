@@ -1,4 +1,4 @@
-// Rows of a table and of positions; the gradient of the table: embedding_backward.cu.
+// embedding forward and add_positions; for the gradient of the table see embedding_backward.cu.
 #include "autograd/ops/embedding.hpp"
 
 #include <bit>
@@ -13,8 +13,8 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kLargestGridY = 65535;
 
-// Threads: as many per row as there are vectors of it, up to a warp (a power of two). Memory: each row is read, as a
-// rule from L2, and written once. A token outside the table gives zeros.
+// Threads: one per vector of a row, rounded up to a power of two, at most a warp per row. Memory: each row is read,
+// usually from L2, and written once. A token outside the table is reported to `check` and yields zeros.
 template <int N, class T>
 __global__ void __launch_bounds__(kThreads) embedding_kernel(T* y, const T* table, const int32_t* tokens, int64_t count,
                                                              int64_t columns, int lanes, TokenCheck check) {
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads) embedding_kernel(T* y, const T* tabl
   }
 }
 
-// Threads: one per vector of the positions, for every gridDim.y-th batch. Memory: x is read and y written once.
+// Threads: one per vector of a batch element, for every gridDim.y-th batch element. Memory: x read, y written once.
 template <int N, class T>
 __global__ void __launch_bounds__(kThreads)
     add_positions_kernel(T* y, const T* x, const T* positions, int64_t batches, int64_t elements_of_batch) {
@@ -83,7 +83,7 @@ void add_positions_forward(Context&, const AddPositionsForward& p) {
   });
 }
 
-// A batch of dy is one row of a matrix that is summed over its rows.
+// dpositions: the column sums of dy as a matrix (B, T * C).
 void add_positions_backward(Context& context, const AddPositionsBackward& p) {
   if (!p.dpositions) return;
   const int64_t batches = p.dy.shape[0], elements_of_batch = p.dy.shape[1] * p.dy.shape[2];

@@ -1,11 +1,11 @@
 // embedding: y[..., :] = table[tokens[...], :]
 //   table (V, C) f32|bf16|f64    tokens (...) i32    y (..., C) as table
-//   The gradient of a table row is the sum of dy over the positions of its token, in their order: no atomics, the same
-//   bits for any threads. Where it is added to an existing gradient only the rows of tokens that occur are touched.
-//   It is summed in f32 for a bf16 table. Keeps tokens.
+//   dtable[v, :] is the sum of dy over the positions whose token is v, in a fixed order: no atomics, the same bits for
+//   any number of threads. It is summed in the accumulation dtype (f32 for bf16). When accumulating into an existing
+//   gradient, only rows of tokens that occur are read and written. Saves tokens.
 // add_positions: y[b, t, :] = x[b, t, :] + positions[t, :]
-//   x (B, T, C) f32|bf16|f64    positions (at least T, C) as x, the first T rows are used    y as x
-//   dpositions is the sum over b, in order; 0 for rows from T on. Keeps nothing.
+//   x (B, T, C) f32|bf16|f64    positions (at least T, C) as x, of which the first T rows are used    y as x
+//   dpositions is the sum of dy over b, in a fixed order; 0 for rows from T on. Saves nothing.
 // Throws ShapeError, DTypeError, ValueError (a token outside [0, V)).
 #pragma once
 

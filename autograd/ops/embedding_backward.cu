@@ -1,13 +1,13 @@
-// The gradient of a table: sums of the rows of dy that share a token, however many they are.
+// Gradient of an embedding table: a segmented sum of the rows of dy that share a token, in a tree.
 //
-// The tokens are sorted, see embedding_sort.cu. Then chunks of 32 entries are summed apart: a token whose entries all
-// lie in one chunk is done; of the first and the last token of a chunk, which may go on beside it, the sums so far
-// become entries of the next level, which is summed in the same way and has a sixteenth as many. So one frequent token
-// is shared out as well as many rare ones, and the order of sums depends on the tokens only.
+// The tokens are sorted (embedding_sort.cu). Then each chunk of 32 entries is summed separately. A token whose entries
+// are all in one chunk is finished. The first and the last token of a chunk may continue in adjacent chunks: their
+// partial sums become entries of the next level, which has a sixteenth as many entries and is summed in the same way.
+// So one frequent token is as parallel as many rare ones, and the order of the sums depends on the tokens only.
 //
-// Threads: up to a warp per chunk and 128 columns, 4 columns each, 4 rows on their way at a time. Memory: dy is read
-// once, 2 or 4 bytes per element; partial sums of at most 1/16 of its rows are written and read in f32; rows of the
-// table whose tokens occur are written, and read where they are added. Bound by memory.
+// Threads: up to a warp per chunk and 128 columns, 4 columns each, with 4 rows in flight at a time. Memory: dy is read
+// once, 2 or 4 bytes per element; partial sums of at most 1/16 of its rows are written and read in f32; table rows
+// whose tokens occur are written, and read if accumulating. Memory-bound.
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/cuda/element.cuh"
 #include "autograd/cuda/launch.cuh"
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kThreads = 256, kChunk = 32, kAtOnce = 4, kWidth = 4;
 
-// rows: (…, columns), of which entries name some.
+// One level of the tree. rows: (…, columns), indexed by the entries.
 template <class T>
 struct Level {
   const TokenEntry* entries = nullptr;
@@ -30,21 +30,22 @@ struct Level {
   float* table = nullptr;
   bool add = false;
   int64_t columns = 0;
-  // Two per chunk, for its first and its last token.
+  // The next level: two entries and rows per chunk, for its first and its last token.
   TokenEntry* next_entries = nullptr;
   float* next_rows = nullptr;
   int lanes = 0;  // threads per chunk
 };
 
-// The sum over the entries of one token, as far as this chunk has them.
+// The sum over the consecutive entries of one token within a chunk.
 template <int N>
 struct Run {
   Floats<N> sum = {};
   bool has_rows = false, began_before = false;
 };
 
-// Where the sum of a run goes when it ends, or the chunk does. Returns 1 where it became the chunk's first entry of the
-// next level, 2 for the second, 0 for none.
+// Stores the sum of a run that has ended, or whose chunk has: in the table if the token has no entries in other chunks,
+// else in the next level. Returns 1 if it became the chunk's first entry of the next level, 2 for the second, 0 for
+// none.
 template <int N, class T>
 __device__ __forceinline__ unsigned finish_run(const Level<T>& p, const Run<N>& run, uint32_t token, bool goes_on,
                                                int64_t chunk, int64_t column) {
@@ -73,10 +74,10 @@ __global__ void __launch_bounds__(kThreads) sum_runs_kernel(Level<T> p) {
   const int64_t begin = chunk * kChunk, end = min(begin + kChunk, p.count);
   if (begin >= end || column >= p.columns) return;
   const uint32_t first = p.entries[begin].token, last = p.entries[end - 1].token;
-  unsigned became = 0;  // which of the two entries of the next level have a row
+  unsigned became = 0;  // bit mask: which of the two entries of the next level have a row
   Run<N> run{.began_before = begin > 0 && p.entries[begin - 1].token == first};
   for (int64_t i = begin; i < end; i += kAtOnce) {
-    TokenEntry entries[kAtOnce + 1];  // one more, to see where runs end
+    TokenEntry entries[kAtOnce + 1];  // one more, to find where runs end
     Vector<T, N> rows[kAtOnce];
 #pragma unroll
     for (int k = 0; k <= kAtOnce; ++k) {

@@ -1,5 +1,5 @@
-// Forward: threads take rows. Backward of the table: threads take columns, and each goes through all positions in
-// order, so a row that many positions share is summed without atomics and without sorting.
+// Forward: threads process rows. Backward of the table: threads process columns, and each visits all positions in
+// order, so a table row that many positions use is summed without atomics and without sorting.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/embedding_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -74,7 +74,7 @@ HWY_EXPORT(add_token_columns);
 HWY_EXPORT(add_positions_rows);
 HWY_EXPORT(sum_batches);
 
-// How many items of `size` elements make a thread worth waking.
+// Grain of parallel_for: the number of items of `size` elements that make waking a thread worthwhile.
 int64_t grain(int64_t size) { return ceil_divide(kElementwiseGrain, std::max<int64_t>(size, 1)); }
 
 void zero(const TensorRef& tensor) {
@@ -102,7 +102,7 @@ void embedding_forward(Context&, const EmbeddingForward& p) {
 void embedding_backward(Context&, const EmbeddingBackward& p) {
   if (!p.dtable) return;
   if (!p.dtable.add) zero(p.dtable.ref);
-  constexpr int64_t kBlock = 16;  // columns; a cache line of f32, so that threads do not share one
+  constexpr int64_t kBlock = 16;  // columns; a cache line of f32, which avoids false sharing
   const int64_t columns = p.dy.shape.columns();
   parallel_for(ceil_divide(columns, kBlock), grain(kBlock * p.tokens.shape.numel()), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(add_token_columns)(p, begin * kBlock, std::min(end * kBlock, columns));

@@ -1,10 +1,10 @@
-// A radix sort from the lowest digit up, 8 bits per pass: as many passes as the vocabulary has bytes, up to 3 for 2^24.
+// LSD radix sort with 8-bit digits: one pass per byte of `vocabulary`, so at most 3 passes for vocabularies below 2^24.
 //
-// A pass: blocks of 256 threads count the digits of a tile of 2048 entries; a block per digit adds the counts of the
-// tiles before; then each tile's entries go to their places. A warp takes a stretch of a tile, 32 entries at a time,
-// and finds by ballots which of its lanes hold the same digit. Memory: 8 bytes per entry are read twice and written
-// once per pass; for 32768 tokens 1 MB, so what counts is the number of launches. Only integers are counted, so that
-// the order of threads does not show.
+// A pass has three kernels: thread blocks of 256 count the digits of a tile of 2048 entries; one thread block per digit
+// computes the prefix sums of its counts over the tiles; then the entries of each tile are scattered to their places. A
+// warp processes a contiguous part of a tile, 32 entries at a time, and finds by ballots which of its lanes hold the
+// same digit. Memory: 8 bytes per entry are read twice and written once per pass; for 32768 tokens 1 MB, so the number
+// of launches dominates. Only integers are counted, so the result does not depend on the order of threads.
 #include "autograd/ops/embedding_sort.hpp"
 
 #include <bit>
@@ -19,7 +19,7 @@ constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
 constexpr int kThreads = kDigits, kWarps = kThreads / kWarp;  // one thread per digit
 constexpr int kRounds = 8, kTile = kThreads * kRounds;
 
-// Where a pass takes its entries from: the first one from the tokens themselves.
+// Input of a pass: the first pass reads the tokens themselves, the others the entries of the pass before.
 struct FromTokens {
   const int32_t* tokens;
   int64_t vocabulary;
@@ -36,7 +36,7 @@ struct FromEntries {
 
 __device__ __forceinline__ uint32_t digit(TokenEntry entry, int shift) { return entry.token >> shift & (kDigits - 1); }
 
-// f(round, i) for the entries of this thread: those of a warp lie together, 32 of a round.
+// Calls f(round, i) for the entries of this thread; those of a warp are contiguous, 32 per round.
 template <class F>
 __device__ __forceinline__ void for_each_round(F f) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -45,7 +45,7 @@ __device__ __forceinline__ void for_each_round(F f) {
   for (int round = 0; round < kRounds; ++round) f(round, first + round * kWarp);
 }
 
-// The sum over the threads before this one, and over all.
+// Prefix sum over the thread block: the sum over the threads before this one, and over all.
 struct Scan {
   uint32_t before, all;
 };
@@ -58,7 +58,7 @@ __device__ __forceinline__ Scan scan_over_block(uint32_t value) {
     const uint32_t other = __shfl_up_sync(kFullWarp, sum, offset);
     if (lane >= offset) sum += other;
   }
-  __syncthreads();  // the last use of `sums` is over
+  __syncthreads();  // all threads are done with the previous `sums`
   if (lane == kWarp - 1) sums[warp] = sum;
   __syncthreads();
   Scan result{sum - value, 0};
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreads)
   counts[static_cast<int64_t>(threadIdx.x) * gridDim.x + blockIdx.x] = bins[threadIdx.x];
 }
 
-// A block per digit: each count becomes the sum of those of the tiles before. totals: (digits)
+// Exclusive prefix sum over the tiles, in place; one thread block per digit. totals (digits): the sum over all tiles.
 __global__ void __launch_bounds__(kThreads) add_tiles_before_kernel(uint32_t* counts, uint32_t* totals, int64_t tiles) {
   uint32_t* of_digit = counts + blockIdx.x * tiles;
   uint32_t total = 0;
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) add_tiles_before_kernel(uint32_t* co
   if (threadIdx.x == 0) totals[blockIdx.x] = total;
 }
 
-// The lanes of this warp that hold the same digit, of those that hold one.
+// Bit mask of the lanes of this warp with the same digit as this lane, among those that hold an entry.
 __device__ __forceinline__ unsigned lanes_with(uint32_t digit, bool holds) {
   unsigned lanes = __ballot_sync(kFullWarp, holds);
 #pragma unroll
@@ -112,7 +112,7 @@ __device__ __forceinline__ unsigned lanes_with(uint32_t digit, bool holds) {
 template <class Source>
 __global__ void __launch_bounds__(kThreads) place_kernel(TokenEntry* to, Source source, int64_t count, int shift,
                                                          const uint32_t* counts, const uint32_t* totals) {
-  __shared__ uint32_t next[kWarps][kDigits];  // where a warp's next entry of a digit goes
+  __shared__ uint32_t next[kWarps][kDigits];  // destination of a warp's next entry of each digit
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
 #pragma unroll
   for (int w = 0; w < kWarps; ++w) next[w][threadIdx.x] = 0;
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kThreads) place_kernel(TokenEntry* to, Source 
     entries[round] = source(i);
     atomicAdd(&next[warp][digit(entries[round], shift)], 1u);
   });
-  // Behind all smaller digits, the same digit in the tiles before, and in the warps before.
+  // The first place of the digit: after all smaller digits, and the same digit in tiles before; then warp by warp.
   uint32_t place =
       scan_over_block(totals[threadIdx.x]).before + counts[static_cast<int64_t>(threadIdx.x) * gridDim.x + blockIdx.x];
 #pragma unroll

@@ -1,4 +1,4 @@
-// Tokens sorted on the device: so that all positions of a token lie together, in their order.
+// Sorts tokens on the device, so that all positions of a token are adjacent, in ascending order.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace heed::cuda {
 
-// A token and the row that belongs to it. kNoRow: none, the entry stands for a token only.
+// A token and its row of dy (or of partial sums). kNoRow: the entry has a token but no row.
 struct TokenEntry {
   static constexpr uint32_t kNoRow = 0xFFFFFFFF;
   uint32_t row, token;
 };
 
-// Sorts (token i, row i) for i = 0 … count - 1 by token; equal tokens keep their order. One that is not in [0,
-// vocabulary) comes last, as token `vocabulary` without a row. Throws ShapeError for 2^32 - 1 tokens and more.
+// Stable sort of (token i, row i), i = 0 … count - 1, by token. A token outside [0, vocabulary) becomes token
+// `vocabulary` without a row, at the end. Throws ShapeError for 2^32 - 1 tokens or more.
 class SortedTokens {
  public:
   SortedTokens(const Context& context, const int32_t* tokens, int64_t count, int64_t vocabulary);

@@ -1,11 +1,12 @@
-// Threads: a warp holds a row of up to 512 elements in registers, a block of 128 or 512 threads one of up to 2048 or
-// 8192; wider ones: layer_norm_wide.cu. The next row is on its way while a row is worked on.
+// Threads: a warp keeps a row of up to 512 elements in registers, a thread block of 128 or 512 threads one of up to
+// 2048 or 8192; longer rows: layer_norm_wide.cu. The next row is prefetched during the computation of a row.
 //
-// Forward: teams take rows in turns and keep weight and bias. Reads x and writes y once, 4 bytes per element in bf16, 8
-// in f32, and 8 bytes per row. Some 8 operations per element, bound by memory.
-// Backward: a block takes a chunk of at least 16 rows, which it also sums for dweight and dbias in registers; the
-// chunks are added in order, see cuda/column_sum.cuh. Reads dy and x, writes dx, 6 or 12 bytes per element, and half a
-// byte for each of the two partial sums, which stay in L2 as a rule. Some 15 operations per element, bound by memory.
+// Forward: each thread group strides over rows and keeps weight and bias in registers. Memory: x read once, y written
+// once, 4 bytes per element in bf16, 8 in f32, and 8 bytes per row. About 8 operations per element, memory-bound.
+// Backward: a thread block processes a chunk of at least 16 rows and sums dweight and dbias of the chunk in registers;
+// the partial sums of the chunks are added in order, see cuda/column_sum.cuh. Memory: dy and x read, dx written, 6 or
+// 12 bytes per element, and half a byte for each of the two partial sums, which usually stay in L2. About 15 operations
+// per element, memory-bound.
 // The bits depend on the shape only.
 #include "autograd/ops/layer_norm.hpp"
 
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(Plan::kThreads) normalize_kernel(NormalizeRows
   }
 }
 
-// The sums of all teams of a block, into its partial row.
+// Adds the sums of all thread groups of a thread block and writes them to the partial row of its chunk.
 template <class Plan>
 __device__ __forceinline__ void write_partial_row(float* partial, int columns, const HeldFloats<Plan>& sum) {
   if (partial == nullptr) return;
@@ -72,7 +73,7 @@ __device__ __forceinline__ void write_partial_row(float* partial, int columns, c
   } else {
     alignas(N * sizeof(float)) __shared__ float sums[Plan::kTeams][Plan::kMostColumns];
     float* mine = sums[threadIdx.x / Plan::kTeam];
-    __syncthreads();  // the last use of `sums` is over
+    __syncthreads();  // all threads are done with the previous `sums`
     for_each_vector<Plan>(columns, [&](int v, int column) { store<N>(mine + column, sum.vector[v]); });
     __syncthreads();
     for (int column = static_cast<int>(threadIdx.x); column < columns; column += Plan::kThreads) {

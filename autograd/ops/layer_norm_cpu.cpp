@@ -1,5 +1,6 @@
-// Rows are independent and shared out over threads. dweight and dbias are column sums: chunks of rows, whose number
-// depends on the shape only, are summed apart and then added in order, so the bits do not depend on the threads.
+// Threads process whole rows, which are independent. dweight and dbias are column sums: chunks of rows, whose number
+// depends on the shape only, are summed separately and the partial sums are added in order, so the bits do not depend
+// on the threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/layer_norm_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -57,7 +58,7 @@ void differentiate_row(const LayerNormBackward& p, int64_t row, ComputeOf<T>* dw
   for_each_vector(d, columns, [&](int64_t i, auto load, auto store) HWY_ATTR {
     const auto gradient = load(dy);
     auto normalized = hn::Mul(hn::Sub(load(x), vmean), vrstd);
-    // A lane behind the row holds (0 - mean) * rstd, which may be Inf, and 0 * Inf would enter the sum.
+    // Lanes past the end of the row hold (0 - mean) * rstd, which may be Inf, and 0 * Inf would make the sum NaN.
     if (i + lanes > columns) {
       normalized = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(columns - i)), normalized);
     }
@@ -83,7 +84,7 @@ void normalize(const LayerNormForward& p, int64_t begin, int64_t end) {
   visit_floating(p.x.dtype, [&](auto zero) { normalize_rows<decltype(zero)>(p, begin, end); });
 }
 
-// dweight, dbias: partial sums of the dtype of weight, or nullptr.
+// dweight, dbias: partial sums in the dtype of weight, or nullptr.
 void differentiate(const LayerNormBackward& p, int64_t begin, int64_t end, void* dweight, void* dbias) {
   visit_floating(p.x.dtype, [&](auto zero) {
     using T = decltype(zero);

@@ -1,4 +1,5 @@
-// How layer_norm's kernels share a row out: a team of threads holds it in registers.
+// How the layer_norm kernels divide a row over threads: a thread group ("team": a warp or a thread block) keeps it in
+// registers.
 #pragma once
 
 #include "autograd/cuda/column_sum.cuh"
@@ -8,8 +9,9 @@
 
 namespace heed::cuda {
 
-// A warp, or a block, holds rows of up to Team * Held elements: each thread Held of them, N neighbours at a time. A
-// block has as many teams as make it worth starting.
+// A thread group of Team threads (a warp or a thread block) keeps rows of up to Team * Held elements in registers: each
+// thread Held of them, in vectors of N adjacent elements. Thread blocks of warps have 8 thread groups, to be worth
+// launching.
 template <int Team, int Held, int N>
 struct RowPlan {
   static constexpr int kTeam = Team, kWidth = N, kVectors = Held / N;
@@ -17,10 +19,10 @@ struct RowPlan {
   static constexpr int kTeams = Team == kWarp ? 8 : 1, kThreads = Team * kTeams;
 };
 
-// Elements of a row that stay in registers; wider ones are read again, see layer_norm_wide.cu.
+// The longest row that is kept in registers; longer ones are read several times, see layer_norm_wide.cu.
 constexpr int64_t kWidestHeldRow = 512 * 16;
 
-// Calls f with the smallest plan that holds a row.
+// Calls f with the smallest plan that fits a row.
 template <int N, class F>
 void visit_row_plan(int64_t columns, F f) {
   if (columns <= 32 * 8) return f(RowPlan<32, 8, N>{});
@@ -31,7 +33,7 @@ void visit_row_plan(int64_t columns, F f) {
   f(RowPlan<512, 16, N>{});
 }
 
-// f(v, column) for each vector that this thread has of a row.
+// Calls f(v, column) for each vector of a row that this thread holds.
 template <class Plan, class F>
 __device__ __forceinline__ void for_each_vector(int columns, F f) {
   const int lane = static_cast<int>(threadIdx.x) % Plan::kTeam;
@@ -42,7 +44,7 @@ __device__ __forceinline__ void for_each_vector(int columns, F f) {
   }
 }
 
-// A thread's part of a row, as it is in memory and as floats.
+// The elements of a row that a thread holds: in the storage dtype, and as floats.
 template <class Plan, class T>
 struct HeldRow {
   Vector<T, Plan::kWidth> vector[Plan::kVectors];
@@ -55,7 +57,7 @@ template <class Plan>
 struct HeldFloats {
   Floats<Plan::kWidth> vector[Plan::kVectors] = {};
 
-  // One by one: a vector of parameters need not be aligned. nullptr gives zeros.
+  // Loads element by element, as parameters need not be aligned. nullptr: zeros.
   __device__ __forceinline__ void load_parameters(const float* parameters, int columns) {
     if (parameters == nullptr) return;
     for_each_vector<Plan>(columns, [&](int v, int column) {
@@ -65,7 +67,7 @@ struct HeldFloats {
   }
 };
 
-// Sums over the threads of a team, in every one of them. All threads of the block must call it.
+// Sums over the threads of a thread group; each of them gets the result. All threads of the thread block must call it.
 template <class Plan, int Count>
 __device__ __forceinline__ void sum_over_team(float (&sums)[Count]) {
 #pragma unroll
@@ -74,7 +76,7 @@ __device__ __forceinline__ void sum_over_team(float (&sums)[Count]) {
     constexpr int kWarps = Plan::kTeam / kWarp;
     __shared__ float partial[kWarps][Count];
     const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-    __syncthreads();  // the last use of `partial` is over
+    __syncthreads();  // all threads are done with the previous `partial`
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
       if (lane == i) partial[warp][i] = sums[i];
@@ -89,7 +91,7 @@ __device__ __forceinline__ void sum_over_team(float (&sums)[Count]) {
   }
 }
 
-// What the kernels are given. dweight, dbias: partial rows, or nullptr; dx may be x, or nullptr.
+// Kernel parameters. dweight, dbias: partial sums, one row per chunk, or nullptr; dx may be x, or nullptr.
 template <class T>
 struct NormalizeRows {
   T* y;
@@ -110,7 +112,7 @@ struct DifferentiateRows {
   int64_t columns;
 };
 
-// layer_norm_wide.cu: rows that no registers hold.
+// layer_norm_wide.cu: rows that do not fit in registers.
 template <class T>
 void normalize_wide(const NormalizeRows<T>& p);
 template <class T>

@@ -1,7 +1,7 @@
-// Rows that no registers hold: read again for each pass, from L2 as a rule.
+// Layer norm of rows that do not fit in registers: each pass reads the row again, usually from L2.
 //
-// Threads: a block of 512 per row; for dweight and dbias a thread per vector of columns, over a chunk of rows. Memory:
-// forward reads x three times and writes y, backward reads dy and x three times and writes dx. Bound by L2.
+// Threads: a thread block of 512 per row; for dweight and dbias, a thread per vector of columns and chunk of rows.
+// Memory: forward reads x three times and writes y; backward reads dy and x three times and writes dx. Bound by L2.
 // The bits depend on the shape only.
 #include "autograd/ops/layer_norm_row.cuh"
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 512;
 
-// f(column) for each vector that this thread has of a row.
+// Calls f(column) for each vector of a row that this thread processes.
 template <int N, class F>
 __device__ __forceinline__ void for_each_column(int64_t columns, F f) {
   for (int64_t column = static_cast<int64_t>(threadIdx.x) * N; column < columns; column += kThreads * N) f(column);
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads) normalize_wide_kernel(NormalizeRows<
   }
 }
 
-// Before dx is written, which may be over x.
+// dweight and dbias. Must run before dx is written, which may overwrite x.
 template <int N, class T>
 __global__ void __launch_bounds__(kThreads) sum_wide_kernel(DifferentiateRows<T> p) {
   const int64_t column = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N, chunk = blockIdx.y;

@@ -1,4 +1,4 @@
-// Three matrix products (cuda/gemm.hpp) and the column sums of dy (cuda/column_sum.cuh), which read dy once more.
+// Three GEMMs (cuda/gemm.hpp), and the column sums of dy (cuda/column_sum.cuh), which read dy again.
 #include "autograd/ops/linear.hpp"
 
 #include "autograd/cuda/column_sum.cuh"

@@ -1,7 +1,7 @@
 // y = x weight^T + bias.
 //   x (..., K) f32|bf16|f64    weight (N, K) as x    bias (N) as x (f32 for bf16), optional    y (..., N) as x
-// dx = dy weight    dweight = dy^T x    dbias = column sums of dy, in a fixed order; dweight and dbias f32 for bf16.
-// Keeps x and weight for backward. Throws ShapeError, DTypeError.
+// dx = dy weight    dweight = dy^T x    dbias = column sums of dy, in a fixed order; dweight and dbias are f32 for
+// bf16. Saves x and weight for backward. Throws ShapeError, DTypeError.
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -10,7 +10,7 @@
 namespace heed {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
-// Throws what an operation with these inputs throws, under its name.
+// Checks the inputs of linear(), for `operation` in error messages. Throws ShapeError, DTypeError.
 void check_linear(const char* operation, const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 struct LinearForward {

@@ -1,4 +1,4 @@
-// Three matrix products; dbias by chunks of rows whose number depends on the shape only.
+// Three GEMMs; dbias is summed in chunks of rows whose number depends on the shape only.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/linear_cpu.cpp"
 #include <hwy/foreach_target.h>

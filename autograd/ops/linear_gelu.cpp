@@ -9,14 +9,14 @@ namespace heed {
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_linear("linear_gelu", x, weight, bias);
   Output y(x.shape().with_last(weight.shape()[0]), x.dtype(), x.device());
-  // Also where no backward will want it: another product might give other bits, and then a recomputed block would not
-  // compute what it computed before.
+  // Allocated even if no backward follows: another GEMM might round differently, and a recomputed Transformer block
+  // would then not reproduce its first forward pass.
   const Tensor kept = empty(y.ref().shape, x.dtype(), x.device());
   HEED_DISPATCH(x.device(), linear_gelu_forward,
                 {.y = y.ref(), .kept = kept.ref(), .x = x, .weight = weight, .bias = bias});
   return record("linear_gelu", std::move(y), {x, weight, bias},
                 [x, weight, kept](const Tensor& dy, Gradients& gradients) {
-                  // Over what nobody else has ever seen.
+                  // Safe in place: `kept` never leaves this operation.
                   HEED_DISPATCH(x.device(), linear_gelu_du, {.kept = kept.ref(), .dy = dy});
                   HEED_DISPATCH(x.device(), linear_backward,
                                 {.dx = gradients.sink(0),

@@ -1,11 +1,11 @@
-// One product that also takes gelu where cuda/gemm.hpp has one, else a product and then a pass over u.
+// One GEMM with a GELU epilogue if cuda/gemm.hpp has one (gemm_gelu()), else a GEMM followed by a GELU pass over u.
 //
-// Memory: in one, x and weight are read, u and y written; in two, u is read once more by the pass. At 16384 x 768 ->
-// 3072 in bf16 231 MB for the one, bound by its 77 GFLOP (98 us at 790 TFLOP/s): on paper it saves the pass, 47 us at
-// the speed of a copy. Any run gives the same bits: which way is gone depends on sizes, dtype, addresses and card
-// alone. Backward: the pass of gelu's backward, over u, then linear's. The bias's gradient stays the column sums of du:
-// cuBLASLt could make it inside the product for dweight (BGRADB), but says neither in which order it sums nor in what
-// precision, and cannot add to what is there.
+// Memory: x and weight are read, u and y written; the separate pass reads u once more. At 16384 x 768 -> 3072 in bf16
+// the fused GEMM moves 231 MB and is bound by its 77 GFLOP (98 us at 790 TFLOP/s): on paper it saves the pass, 47 us at
+// the speed of a copy. Runs are bitwise reproducible: the choice depends on sizes, dtype, addresses and GPU only.
+// Backward: the GELU backward pass, in place over u, then the backward of linear. dbias stays the column sums of du:
+// cuBLASLt could compute it in the dweight GEMM (BGRADB), but documents neither the order nor the precision of the
+// sums, and cannot accumulate into an existing gradient.
 #include "autograd/ops/linear_gelu.hpp"
 
 #include "autograd/cuda/gemm.hpp"

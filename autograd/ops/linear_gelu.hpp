@@ -1,9 +1,9 @@
-// y = gelu(u), u = x weight^T + bias, gelu in the tanh form (elementwise.hpp): the first half of a feed-forward.
+// y = gelu(u), u = x weight^T + bias, gelu in the tanh form (elementwise.hpp): the first half of an MLP.
 //   x (..., K) f32|bf16|f64    weight (N, K) as x    bias (N) as x (f32 for bf16), optional    u, y (..., N) as x
 // du = dy gelu'(u)    dx = du weight    dweight = du^T x    dbias = column sums of du, in a fixed order; dweight and
-// dbias f32 for bf16. In bf16 u is rounded before gelu takes it, as where linear and gelu are two operations; only the
-// fused product on CUDA (cuda/gemm.hpp) takes gelu of the u that it has in f32 still. Keeps x, weight and u or gelu'(u)
-// for backward, which writes du over that. Throws ShapeError, DTypeError.
+// dbias are f32 for bf16. In bf16, gelu is applied to u rounded to bf16, as if linear and gelu were separate
+// operations; only the fused GEMM on CUDA (cuda/gemm.hpp) applies gelu to the f32 accumulator. Saves x, weight and
+// `kept`, which is u or gelu'(u); backward overwrites `kept` with du. Throws ShapeError, DTypeError.
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -15,10 +15,10 @@ Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
 struct LinearGeluForward {
   TensorRef y = {};
-  TensorRef kept = {};  // u, or gelu'(u), as linear_gelu_du() of the device wants it
+  TensorRef kept = {};  // u, or gelu'(u), as linear_gelu_du() of the device expects it
   ConstTensorRef x = {}, weight = {}, bias = {};
 };
-// du over what forward has kept; what comes then is linear's backward.
+// Overwrites `kept` with du; the backward of linear follows.
 struct LinearGeluDu {
   TensorRef kept = {};
   ConstTensorRef dy = {};

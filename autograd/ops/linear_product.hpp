@@ -1,4 +1,4 @@
-// The matrix product of a linear layer's forward on the CPU.
+// The GEMM of the forward of a linear layer on the CPU: y (rows, N) = x (rows, K) weight^T (K, N) + bias (N).
 #pragma once
 
 #include "autograd/cpu/gemm/gemm.hpp"

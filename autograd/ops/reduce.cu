@@ -1,5 +1,5 @@
-// Forward: see cuda/sum.cuh; 2 or 4 bytes read per element. Backward: one value everywhere, 2 or 4 bytes written per
-// element, and read where it is added. Both are bound by memory.
+// Forward: cuda/sum.cuh; 2 or 4 bytes read per element. Backward: fills dx with one value, 2 or 4 bytes written per
+// element, and also read if it accumulates. Both are memory-bound.
 #include "autograd/ops/reduce.hpp"
 
 #include "autograd/cuda/sum.cuh"
@@ -18,7 +18,7 @@ struct Divided {
 
 constexpr int kSpreadThreads = 256;
 
-// Threads: each takes N neighbours.
+// Threads: each writes N adjacent elements.
 template <int N, class T>
 __global__ void __launch_bounds__(kSpreadThreads)
     spread_kernel(T* dx, bool add, const float* dy, double divisor, int64_t n) {

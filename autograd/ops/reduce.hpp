@@ -1,8 +1,8 @@
-// The sum and the mean of all elements.
+// sum and mean of all elements.
 //   x any shape f32|bf16|f64    result: a scalar, shape (), dtype of x (f32 for bf16)
-// Sums in f64: blocks of elements, whose number depends on the shape only, and then their sums in order, so the bits do
-// not depend on the threads. The sum of no elements is 0, their mean a ShapeError.
-// Keeps nothing for backward. Throws ShapeError, DTypeError.
+// Summed in f64: chunks of elements, whose number depends on the shape only, then the sums of the chunks in a fixed
+// order, so the bits do not depend on the threads. The sum of no elements is 0, their mean a ShapeError.
+// Saves nothing for backward. Throws ShapeError, DTypeError.
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -19,7 +19,7 @@ struct ReduceForward {
   ConstTensorRef x = {};
   double divisor = 1;
 };
-// dx = dy / divisor, everywhere
+// dx = dy / divisor for every element
 struct ReduceBackward {
   GradientSink dx = {};
   ConstTensorRef dy = {};

@@ -1,4 +1,4 @@
-// Threads take whole blocks.
+// Threads sum whole chunks of kBlock elements.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/reduce_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 namespace {
 
-// In f64, with four partial sums to hide the latency of the addition.
+// Sums in f64, with four accumulators to hide the latency of the addition.
 template <class T>
 double sum_elements(const T* x, int64_t count) {
   const hn::ScalableTag<double> d;

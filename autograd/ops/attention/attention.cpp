@@ -43,12 +43,12 @@ void check_dropout(const char* op, const AttentionOptions& options, const Attent
       options.first_row >= 0 && options.first_row <= std::numeric_limits<int64_t>::max() - problem.batch,
       "{}: first_row is {}, it must not be negative, nor so large that rows cannot be counted", op, options.first_row);
   if (options.dropout == 0) return;
-  // Every weight has a random number of its own, so their number must fit as well.
+  // Every attention probability has its own random word, so their number must fit in int64_t.
   const int64_t rows = checked_multiply(options.first_row + problem.batch, problem.heads);
   checked_multiply(checked_multiply(rows, problem.queries), round_up(problem.keys, 4));
 }
 
-// What q, k and v have in common; shape: that of q, with head_size * heads columns.
+// The problem of q (batch, queries, heads * head_size) with its k and v. Checks dtype, scale, lengths and dropout.
 AttentionProblem make_problem(const char* op, const AttentionOptions& options, DType dtype, int64_t batch,
                               int64_t queries, int64_t keys, int64_t head_size) {
   require<DTypeError>(is_floating(dtype), "{}: the input is {}, it must be f32, bf16 or f64", op, dtype);
@@ -103,7 +103,7 @@ AttentionProblem check(const Tensor& qkv, const AttentionOptions& options) {
                       qkv.shape().columns() / heads);
 }
 
-// Heads from `first_head` on in a tensor (B, T, columns).
+// View of the heads from `first_head` on in a tensor (B, T, columns); no data if ref is empty.
 template <class Heads, class Ref>
 Heads heads_in(const Ref& ref, const AttentionProblem& problem, int64_t first_head = 0) {
   Heads heads;

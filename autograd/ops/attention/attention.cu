@@ -1,8 +1,8 @@
-// The choice of kernels, and delta = rowsum(dy * y), which every backward begins with.
+// Selects the attention kernels, and computes delta = rowsum(dy * y), the first kernel of every backward.
 //
-// Threads: delta takes 8 neighbours for a row of a head, 256 a block.
-// Memory: dy and y read once, 4 bytes written a row; a warp has 1 KiB or more in flight. Bound by memory.
-// Order: fixed: the columns of a lane ascending, then the lanes.
+// Threads: delta uses 8 adjacent threads for each row of a head, thread blocks of 256.
+// Memory: dy and y are read once, 4 bytes are written per row; a warp has 1 KiB or more in flight. Memory-bound.
+// Order: fixed: each lane sums ascending columns, then the lanes are summed.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/cuda/reduce.cuh"
 #include "autograd/ops/attention/attention_mask.cuh"
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kDeltaThreads) delta_kernel(int64_t rows, int 
                                                               bool vectors, float* delta, ConstHeads dy, ConstHeads y) {
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * kDeltaThreads + threadIdx.x) / kDeltaLanes;
   const int lane = static_cast<int>(threadIdx.x) % kDeltaLanes;
-  // Heads of a query lie next to each other.
+  // The heads of a query are adjacent in memory.
   const int64_t query = row / heads, head = row - query * heads, batch = query / queries;
   const int position = static_cast<int>(query - batch * queries);
   float sum = 0;

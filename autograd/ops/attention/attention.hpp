@@ -1,19 +1,22 @@
-// y = softmax(scale * q k^T + mask) v for each head, by tiles: the (Tq, Tk) weights are never held, memory is O(T).
+// Scaled dot-product attention, y = softmax(scale * q k^T + mask) v for each head, computed in tiles: the (Tq, Tk)
+// attention probabilities P are never stored, so memory is O(T).
 //
-//   q (B, Tq, H * D)  k, v (B, Tk, Hkv * D)  f32|bf16|f64, all of one dtype   y (B, Tq, H * D)   log-sum-exp (B, H,
-//   Tq), f32 for bf16
-// Query head h attends to kv head h / (H / Hkv): groups of neighbours share a kv head.
-// Causal, bottom-right aligned: query i sees keys j <= i + Tk - Tq, so the last query sees the last key.
-// lengths: sequence b has lengths[b] valid keys, the first ones or, with PaddingSide::left, the last ones. Where Tq ==
-// Tk queries and keys are the same positions, so the queries at padded positions are padding too; else every query is
-// valid. A query that is padding or sees no key gives exactly 0 (log-sum-exp +inf), and gradients of exactly 0. What is
-// masked is skipped, not multiplied by 0: a NaN there changes nothing. Dropout on the weights after the softmax: weight
-// (b, h, i, j) is kept, times 1 / (1 - p), iff word >= round(p * 2^32); word ((row * H + h) * Tq + i) * ceil4(Tk) + j
-// of the stream, row = first_row + b.
+//   q (B, Tq, H * D)  k, v (B, Tk, Hkv * D)  f32|bf16|f64, all of one dtype   y (B, Tq, H * D), as q
+//   log-sum-exp (B, H, Tq), accumulation dtype
+// Grouped-query attention: query head h uses kv head h / (H / Hkv), so adjacent query heads share a kv head.
+// Causal mask, aligned at the bottom right: query i attends to keys j <= i + Tk - Tq, so the last query attends to the
+// last key.
+// lengths: sequence b has lengths[b] valid keys, the first ones or, with PaddingSide::left, the last ones. If Tq == Tk,
+// queries and keys are the same positions, so queries at padded positions are padding too; otherwise every query is
+// valid. A query that is padding or has no key to attend to yields y = 0 exactly (log-sum-exp +inf) and gradients of
+// exactly 0. Masked elements are skipped, not multiplied by 0: a NaN in them does not propagate.
+// Dropout is applied to P after the softmax: P(b, h, i, j) is kept and multiplied by 1 / (1 - p) iff its random word is
+// >= round(p * 2^32). This is word ((row * H + h) * Tq + i) * ceil4(Tk) + j of the stream, with row = first_row + b and
+// ceil4 = rounded up to a multiple of 4.
 //
-// Softmax and sums in the dtype, f32 for bf16. Keeps q, k, v, y and the log-sum-exp; backward computes the weights
-// again. Throws ShapeError, DTypeError, ValueError. Dao 2023, "FlashAttention-2" (arXiv 2307.08691); online softmax:
-// Milakov, Gimelshein 2018 (arXiv 1805.02867).
+// Softmax and sums use the accumulation dtype: that of q, but f32 for bf16. Saves q, k, v, y and the log-sum-exp for
+// backward, which recomputes P. Throws ShapeError, DTypeError, ValueError. Dao 2023, "FlashAttention-2" (arXiv
+// 2307.08691); online softmax: Milakov, Gimelshein 2018 (arXiv 1805.02867).
 #pragma once
 
 #include <type_traits>
@@ -28,23 +31,24 @@ enum class PaddingSide { right, left };
 
 struct AttentionOptions {
   int64_t num_heads = 1;
-  int64_t num_kv_heads = 0;  // 0: as num_heads; must divide it
+  int64_t num_kv_heads = 0;  // 0: num_heads; must divide num_heads
   bool causal = true;
-  double scale = 0;     // 0: 1 / sqrt(D)
-  Tensor lengths = {};  // i32 (B), or none: all keys are valid. They are checked on the host: on CUDA it waits for them
+  double scale = 0;  // 0: 1 / sqrt(D)
+  // i32 (B), or no tensor: all keys are valid. The values are checked on the host, which synchronizes a CUDA device.
+  Tensor lengths = {};
   PaddingSide side = PaddingSide::right;
   double dropout = 0;
   RandomStream random = {};
-  int64_t first_row = 0;  // row of the global batch that batch element 0 is
+  int64_t first_row = 0;  // index in the global batch of batch element 0
 };
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
-// The same on one tensor qkv (B, T, (H + 2 Hkv) * D), laid out as [q heads | k heads | v heads], as one projection
-// makes it; its gradient is one tensor too, so nothing is split or joined.
+// Attention on one tensor qkv (B, T, (H + 2 Hkv) * D), laid out as [q heads | k heads | v heads], the output of a fused
+// QKV projection. Its gradient is one tensor too, so no split or concatenation is needed.
 Tensor attention_packed(const Tensor& qkv, const AttentionOptions& options);
 
-// What kernels see. Element (b, t, h, c) of a tensor of heads is data[b * batch_stride + t * row_stride +
-// h * head_stride + c], so packed projections and caches need no copy. No data: not needed.
+// Kernel arguments. Element (b, t, h, c) of a tensor of heads is data[b * batch_stride + t * row_stride + h *
+// head_stride + c], so packed projections and caches need no copy. data == nullptr: the tensor is not needed.
 template <class Data>
 struct HeadsOf {
   Data* data = nullptr;
@@ -59,7 +63,7 @@ struct HeadsOf {
 };
 using ConstHeads = HeadsOf<const void>;
 struct GradientHeads : HeadsOf<void> {
-  bool add = false;  // as in GradientSink
+  bool add = false;  // accumulate, as in GradientSink
 };
 
 struct AttentionProblem {

@@ -1,10 +1,10 @@
-// Backward. With the weights P = exp(scores - lse) computed again,
+// Attention backward on the CPU. Recomputes the attention probabilities P = exp(scores - lse), and
 //   dV = P^T dY    dS = P * (dY V^T - rowsum(dY * Y))    dK = scale dS^T Q    dQ = scale dS K
-// A task is a kv head of a sequence: it copies all keys and values once, runs over the query heads of the group and
-// their tiles of queries, and for each over the tiles of keys. Within a pair of tiles a block of the right factor stays
-// in first-level cache for all strips of the left one; dK and dV are summed in scratch memory. Where there are too few
-// kv heads for the threads, dK, dV and dQ are separate tasks on shares of the tiles, at 7 products instead of 5. Each
-// element is summed in the same order either way, so the bits do not depend on the threads.
+// A task is one kv head of one sequence: it packs all keys and values once, loops over the query heads of the group and
+// their query tiles, and for each over the key tiles. Within a pair of tiles, a column panel of the B operand stays in
+// L1 for all row groups (kStrip rows) of the A operand; dK and dV are accumulated in scratch memory. If there are too
+// few kv heads for the threads, (dK, dV) and dQ are separate tasks on subsets of the tiles, at 7 GEMMs instead of 5.
+// Each element is summed in the same order either way, so the bits do not depend on the threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/attention/attention_backward_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -21,7 +21,7 @@ namespace heed::cpu::HWY_NAMESPACE {
 template <class S>
 class BackwardTask {
  public:
-  using T = ComputeOf<S>;  // q, k, v, y and their gradients are S
+  using T = ComputeOf<S>;  // accumulation dtype; q, k, v, y and their gradients are stored as S
 
   BackwardTask(const AttentionBackward& p, const AttentionTask& task, T* scratch)
       : p_(p),
@@ -66,7 +66,7 @@ class BackwardTask {
  private:
   using D = hn::ScalableTag<T>;
 
-  // The key tiles of this task among the first `keys` keys.
+  // Calls body() with key_ and keys_ set, for each key tile of this task among the first `keys` keys.
   template <class Body>
   void for_each_key_tile(int64_t keys, const Body& body) {
     for (key_ = task_.key_tiles.first * kBackwardKeys; key_ < keys; key_ += task_.key_tiles.step * kBackwardKeys) {
@@ -75,7 +75,7 @@ class BackwardTask {
     }
   }
 
-  // Offset of a key's row in packed matrices of all keys.
+  // Offset of the row of `key` in packed matrices of all keys.
   int64_t row_at(int64_t key) const { return key * row_size_; }
 
   void pack_keys() {
@@ -118,7 +118,7 @@ class BackwardTask {
     }
   }
 
-  // rowsum(dY * Y) of a query of the tile.
+  // rowsum(dY * Y) of query r of the current tile.
   T delta(int64_t r) const {
     const S* y = p_.y.row<S>(task_.batch, query_ + r, head_);
     const S* dy = p_.dy.row<S>(task_.batch, query_ + r, head_);
@@ -126,7 +126,7 @@ class BackwardTask {
   }
 
   void key_tile() {
-    for (int64_t r = 0; r < round_up(rows_, kStrip); ++r) {  // rows of padding see what the last row sees
+    for (int64_t r = 0; r < round_up(rows_, kStrip); ++r) {  // padding rows repeat the last row
       seen_[r] = std::clamp<int64_t>(visible_.seen(query_ + std::min(r, rows_ - 1)) - key_, 0, keys_);
     }
     const D d;
@@ -146,8 +146,7 @@ class BackwardTask {
     if (wants_dk_) add_over_queries(dscores_, queries_, dk_ + row_at(key_));
   }
 
-  // P and dS of kStrip queries and the keys of a block from `key` on; of keys that are not seen they are something
-  // else.
+  // P and dS of kStrip queries and one register tile of keys from `key` on. Elements of masked keys are unspecified.
   template <class KeyBlock>
   HWY_INLINE void weights_of_block(int64_t strip, int64_t key) {
     const D d;
@@ -168,7 +167,7 @@ class BackwardTask {
       }
       return;
     }
-    // Straight from the registers: 1.5 % of backward.
+    // Computed directly on the registers, without storing the scores first: saves 1.5 % of backward.
     score.each(d, [&](int64_t r, int64_t j, Vec<D> v) HWY_ATTR {
       const auto weight = exp2_of_negative(d, hn::Sub(v, hn::Set(d, lse_[strip + r])));
       T* ds = dscores + r * kBackwardKeys + j;
@@ -177,7 +176,7 @@ class BackwardTask {
     });
   }
 
-  // The same for a row of a block whose scores and dY V^T are stored, with dropout.
+  // The same with dropout, for one row whose scores and dY V^T are stored.
   void dropped_weights(int64_t row, int64_t key, int64_t keys) {
     const D d;
     T* weights = weights_ + row * kBackwardKeys + key;
@@ -191,7 +190,7 @@ class BackwardTask {
     }
   }
 
-  // sums (keys, D) += left^T right, left (queries, keys), right (queries, D).
+  // sums (keys, D) += left^T right, skipping masked elements; left (queries, keys), right (queries, D).
   void add_over_queries(const T* left, const Rows<const T>& right, T* sums) {
     const D d;
     for_each_block(d, head_size_, [&](int64_t c, auto zero) HWY_ATTR {
@@ -206,7 +205,7 @@ class BackwardTask {
         T* out = sums + strip * row_size_ + c;
         auto block = zero;
         block.load(d, out, row_size_);
-        block.prefetch(out + kStrip * row_size_, row_size_);  // some 3 % of backward over 4096 positions
+        block.prefetch(out + kStrip * row_size_, row_size_);  // saves about 3 % of backward over 4096 positions
         block.add_where(d, transposed, right.data + c, right.stride, some, all,
                         [&](int64_t r, int64_t query) { return strip + r < seen_[query]; });
         block.add(d, transposed, right.data + c, right.stride, all, rows_);
@@ -225,7 +224,7 @@ class BackwardTask {
         const Left<T> dscores{dscores_ + strip * kBackwardKeys, kBackwardKeys, 1};
         T* dq = dq_ + strip * row_size_ + c;
         auto block = zero;
-        if (key_ > 0) block.load(d, dq, row_size_);  // every query sees the first tile of keys, which comes first
+        if (key_ > 0) block.load(d, dq, row_size_);  // key_ = 0 is processed first and is in every key range
         block.add(d, dscores, keys + c, row_size_, 0, seen[0]);
         block.add_where(d, dscores, keys + c, row_size_, seen[0], seen[kStrip - 1],
                         [&](int64_t r, int64_t k) { return k < seen[r]; });
@@ -234,7 +233,7 @@ class BackwardTask {
     });
   }
 
-  // Gradients of what no weight depends on.
+  // Zeroes the gradients of masked queries and keys, which no element of P depends on.
   void clear_masked() {
     const int64_t group = group_size(p_.problem);
     if (wants_dq_ && !p_.dq.add && task_.query_tiles.first == 0) {
@@ -263,11 +262,11 @@ class BackwardTask {
   const int64_t head_size_, row_size_;
   DropoutRow dropout_;
   const bool wants_dq_, wants_dk_, wants_dv_;
-  Rows<const T> queries_ = {}, dy_ = {};  // of the tile at work
+  Rows<const T> queries_ = {}, dy_ = {};  // of the current query tile
   T *key_panels_, *value_panels_, *key_rows_, *dk_, *dv_, *own_queries_, *own_dy_, *dq_, *lse_, *deltas_, *weights_,
       *dscores_;
-  int64_t key_ = 0, keys_ = 0, head_ = 0, query_ = 0, rows_ = 0;  // of the tiles at work
-  int64_t seen_[kTileQueries] = {};                               // keys of the tile that a row sees
+  int64_t key_ = 0, keys_ = 0, head_ = 0, query_ = 0, rows_ = 0;  // of the current tiles
+  int64_t seen_[kTileQueries] = {};                               // length of each row's key range in the key tile
 };
 
 void backward_task(const AttentionBackward& p, const AttentionTask& task, void* scratch) {

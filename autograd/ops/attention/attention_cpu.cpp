@@ -1,8 +1,9 @@
-// Forward. A task is a kv head of a sequence: it copies keys (transposed) and values into aligned memory once, for all
-// query heads of the group; values that is_in_place() are read where they lie. Tiles of queries run over tiles of keys;
-// within a tile, a strip of 4 or 8 rows at a time has its scores, softmax and weighted values in first-level cache.
-// Where there are few kv heads, a task takes a share of the query tiles. No row of y depends on another one, so the
-// bits depend on neither threads nor shares.
+// Attention forward on the CPU. A task is one kv head of one sequence: it packs keys (transposed) and values into
+// aligned memory once for all query heads of the group; values for which usable_in_place() is true are read in place.
+// Each tile of queries loops over tiles of keys; within a pair of tiles, scores, softmax and P V are computed for
+// kStrip (4 or 8) query rows at a time, which stay in L1. If there are few kv heads, a task computes a subset of the
+// query tiles. No row of y depends on another row, so the bits depend neither on the threads nor on the division into
+// tasks.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/attention/attention_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -19,11 +20,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-// One kv head of one sequence, with the query heads of its group.
+// Forward of one task: one kv head of one sequence, with the query heads of its group.
 template <class S>
 class ForwardTask {
  public:
-  using T = ComputeOf<S>;  // q, k, v and y are S
+  using T = ComputeOf<S>;  // accumulation dtype; q, k, v and y are stored as S
 
   ForwardTask(const AttentionForward& p, const AttentionTask& task, T* scratch)
       : p_(p),
@@ -81,9 +82,10 @@ class ForwardTask {
     finish_rows();
   }
 
-  // Takes the keys from `key` on, at most kForwardKeys, into softmax and values of kStrip rows.
+  // Online softmax update of kStrip query rows with the keys from `key` on, at most kForwardKeys of them: updates
+  // maxima, sums and y (+= P V).
   void add_keys(int64_t strip, int64_t key) {
-    int64_t seen[kStrip];  // of this tile's keys; rows of padding see what the last row sees
+    int64_t seen[kStrip];  // length of each row's key range in this tile; padding rows repeat the last row
     for (int64_t r = 0; r < kStrip; ++r) {
       const int64_t row = std::min(strip + r, rows_ - 1);
       seen[r] = std::clamp<int64_t>(visible_.seen(query_ + row) - key, 0, kForwardKeys);
@@ -109,7 +111,7 @@ class ForwardTask {
     });
   }
 
-  // Scores of kStrip rows, -Inf where the key is not seen.
+  // Scores of kStrip rows, -Inf for masked keys.
   HWY_INLINE void score_strip(int64_t strip, int64_t key, const int64_t* seen) {
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -129,8 +131,8 @@ class ForwardTask {
     });
   }
 
-  // Takes scores into the running maximum of a row; what was summed before is scaled to it. Returns what to subtract
-  // from scores.
+  // Updates the running maximum of a row with new scores and rescales the row's sums (denominator and y) to it. Returns
+  // the value to subtract from the scores.
   HWY_INLINE T raise_maximum(int64_t row, const T* scores, int64_t count, int64_t key) {
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -138,13 +140,13 @@ class ForwardTask {
     for (int64_t j = 0; j < count; j += lanes) top = larger(hn::Load(d, scores + j), top);
     const T before = maxima_[row], maximum = std::max(before, largest_lane(d, top));
     maxima_[row] = maximum;
-    // Where every score so far is -Inf, differences to the maximum would be NaN.
+    // If all scores so far are -Inf, score - maximum would be NaN.
     const T base = maximum == -kInfinity ? T(0) : maximum;
     if (key > 0 && maximum > before) scale_row(row, std::exp2(before - base));
     return base;
   }
 
-  // Scores become weights, up to the factor that finish_sums() finds.
+  // Replaces scores with unnormalised probabilities; finish_sums() computes the normalising factor.
   HWY_INLINE void weights_of_strip(int64_t strip, int64_t key, int64_t most) {
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -180,7 +182,7 @@ class ForwardTask {
   }
   bool is_in_place() const { return usable_in_place<S>(p_.y.row_stride, rows_, head_size_); }
 
-  // Sums of the weights of kStrip rows, and what to multiply their values with.
+  // Softmax denominators of kStrip rows, and the factors that normalise their rows of y.
   HWY_INLINE void finish_sums(int64_t strip) {
     const D d;
     const T kept = static_cast<T>(keep_scale(p_.problem));
@@ -217,9 +219,9 @@ class ForwardTask {
   Rows<const T> queries_ = {}, values_ = {};
   Rows<T> y_ = {};
   T *key_panels_, *own_values_, *own_queries_, *own_y_, *maxima_, *sums_, *scores_;
-  T bases_[kStrip] = {};  // of the strip at work
+  T bases_[kStrip] = {};  // of the current kStrip rows
   T totals_[kTileQueries] = {}, factors_[kTileQueries] = {};
-  int64_t head_ = 0, query_ = 0, rows_ = 0;  // of the tile at work
+  int64_t head_ = 0, query_ = 0, rows_ = 0;  // of the current query tile
 };
 
 void forward_task(const AttentionForward& p, const AttentionTask& task, void* scratch) {
@@ -240,7 +242,7 @@ HWY_EXPORT(forward_task);
 void attention_forward(Context& context, const AttentionForward& p) {
   const int64_t kv_heads = p.problem.batch * p.problem.kv_heads;
   if (kv_heads == 0 || p.problem.queries == 0) return;
-  // Each share copies the keys again, so no more of them than keep the threads busy.
+  // Each subset of a head packs the keys again, so use no more subsets than needed to keep the threads busy.
   constexpr int64_t kTasksPerThread = 4;
   const int64_t threads = threads_for(p.problem);
   const int64_t shares = std::clamp<int64_t>(ceil_divide(kTasksPerThread * threads, kv_heads), 1,

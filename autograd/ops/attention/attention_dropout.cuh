@@ -1,4 +1,5 @@
-// Dropout of weights: a counter of the generator has the words of four neighbouring keys, and is drawn once.
+// Dropout of the attention probabilities: one Philox counter holds the random words of four adjacent keys and is
+// computed once.
 #pragma once
 
 #include "autograd/cuda/reduce.cuh"
@@ -6,7 +7,7 @@
 
 namespace heed::cuda {
 
-// The random words of one head of a sequence.
+// The dropout mask of one head of one sequence.
 class KeptWeights {
  public:
   __device__ KeptWeights(const AttentionShape& s, int batch, int head)
@@ -18,7 +19,7 @@ class KeptWeights {
     random_.device_update = nullptr;
   }
 
-  // Bit i: whether the weight of this query and key `key` + i is kept; key a multiple of 4. Neither has to exist.
+  // Bit i is set if P(query, key + i) is kept; `key` is a multiple of 4. Neither the query nor the keys have to exist.
   __device__ unsigned four(int query, int key) const {
     const PhiloxWords words =
         random_.words(first_ + static_cast<uint64_t>(query) * fours_ + static_cast<uint64_t>(key / 4));
@@ -31,11 +32,12 @@ class KeptWeights {
  private:
   RandomStream random_;
   uint32_t threshold_;
-  uint64_t fours_, first_;  // counters of a query, and before the first query
+  uint64_t fours_, first_;  // counters per query, and the counter of query 0, key 0
 };
 
-// Lanes that differ in log2(Lanes) bits from `Stride` on put their four bits together: those of number n, which is what
-// these bits of the lane say, become bits 4n … 4n + 3 for all of them.
+// Combines the four bits of each of Lanes lanes, whose lane indices differ in log2(Lanes) bits from bit log2(Stride)
+// on: in all of them, bits 4n … 4n + 3 of the result are those of the lane with number n, where `number` is the value
+// of these bits of its lane index.
 template <int Lanes, int Stride>
 __device__ __forceinline__ unsigned share_bits(unsigned bits, int number) {
   bits <<= 4 * number;

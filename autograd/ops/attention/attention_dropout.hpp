@@ -1,4 +1,4 @@
-// Dropout of weights. Read once per instruction set, as simd.hpp is.
+// Dropout of the attention probabilities. Included once per SIMD target, like simd.hpp.
 #if defined(HEED_AUTOGRAD_OPS_ATTENTION_DROPOUT_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_OPS_ATTENTION_DROPOUT_HPP
 #undef HEED_AUTOGRAD_OPS_ATTENTION_DROPOUT_HPP
@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-// v where the word is at least `threshold`, else 0.
+// v where the random word is at least `threshold`, else 0.
 template <class D, class V = Vec<D>>
 HWY_INLINE V keep_where(D d, V v, const uint32_t* words, uint32_t threshold) {
   const hn::Rebind<uint32_t, D> d32;
@@ -27,20 +27,20 @@ HWY_INLINE V keep_where(D d, V v, const uint32_t* words, uint32_t threshold) {
   }
 }
 
-// The words of the weights of one query and a range of keys.
+// Random words of the attention probabilities of one query and a range of keys.
 class DropoutRow {
  public:
   explicit DropoutRow(const AttentionProblem& p)
       : p_(p), threshold_(static_cast<uint32_t>(drop_below(p))), random_(p.random) {}
   bool on() const { return p_.dropout > 0; }
 
-  // For keys [key, key + count) of the sequence, at most kForwardKeys.
+  // Generates the words of keys [key, key + count) of the sequence, at most kForwardKeys of them.
   HWY_INLINE void draw(int64_t batch, int64_t head, int64_t query, int64_t key, int64_t count) {
     skip_ = key % 4;
     const uint64_t first = first_word(p_, batch, head, query) + static_cast<uint64_t>(key - skip_);
     random_.fill(first / 4, ceil_divide(skip_ + count, 4), words_);
   }
-  // v, the weights of keys key + i …, those dropped set to 0.
+  // v (probabilities of keys key + i …, or their gradients) with the dropped ones set to 0.
   template <class D>
   HWY_INLINE Vec<D> keep(D d, Vec<D> v, int64_t i) const {
     return keep_where(d, v, words_ + skip_ + i, threshold_);

@@ -1,12 +1,12 @@
-// Forward on the cores for f32, for every dtype and head size.
+// Attention forward on CUDA cores (SIMT) in f32, for f32 and bf16 tensors and all head sizes up to 256.
 //
-// Threads: a block has a tile of queries of one head, in 128 threads (attention_tile.cuh), and runs over the tiles of
-// keys that any of them sees. Scores and the softmax stay in registers, a row in 16 lanes; weights go through shared
-// memory to the lanes of the same row.
-// Memory: q and y once; k and v once for each tile of queries, mostly from the second-level cache.
-// Work: 4 Tq Tk D FLOPs a head, half of it where causal, on the f32 units: the bound, at 60 to 80 % of them by the
-// count of reads of shared memory.
-// Order: keys ascending; no row depends on another one, nor on the grid.
+// Threads: a thread block of 128 threads computes a tile of queries of one head (attention_tile.cuh) and loops over the
+// key tiles in the key range of any of them. Scores and the softmax stay in registers, 16 lanes per row; P is passed
+// through shared memory to the lanes of the same row.
+// Memory: q and y once; k and v once for each query tile, mostly from L2.
+// Work: 4 Tq Tk D FLOPs per head, half of that if causal, on the f32 units. They are the bound: counting the reads of
+// shared memory, 60 to 80 % of their peak.
+// Order: keys ascending; a row depends neither on other rows nor on the grid.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/ops/attention/attention_path.hpp"
 #include "autograd/ops/attention/attention_softmax.cuh"
@@ -15,7 +15,7 @@
 namespace heed::cuda {
 namespace {
 
-// Queries and keys of a tile: at most 96 KiB of shared memory.
+// Tile sizes; at most 96 KiB of shared memory.
 template <int kColumns>
 struct ForwardTiles {
   static constexpr int kQueries = kColumns <= 128 ? 64 : 32, kKeys = kColumns <= 96 ? 64 : kColumns <= 128 ? 32 : 16;
@@ -32,12 +32,12 @@ struct Forward {
   RowFormat format;
 };
 
-// The softmax of the rows of a thread.
+// Online softmax of the rows of a thread.
 template <int kQueries>
 struct SoftmaxRows {
   OnlineSoftmax row[kQueries / kTeams];
 
-  // Scores become weights; what was summed before is scaled to the new maximum.
+  // Replaces scores with unnormalised probabilities and rescales `sums` (the accumulators of y) to the new maximum.
   template <int kKeys, int kColumns>
   __device__ void take(Sums<kQueries, kKeys>& scores, Sums<kQueries, kColumns>& sums) {
 #pragma unroll
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_kernel(const Forward p
   Sums<kQueries, kColumns> sums{};
   SoftmaxRows<kQueries> softmax;
   for (int key = keys.begin / kKeys * kKeys; key < keys.end; key += kKeys) {
-    __syncthreads();  // the last k and v are read
+    __syncthreads();  // all threads have read the previous k and v
     load_tile(tiles.k, k, p.format, key, keys);
     load_tile(tiles.v, v, p.format, key, keys);
     __syncthreads();
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_kernel(const Forward p
     store_weights(tiles.weights, weights);
     __syncwarp();
     add_weighted(tiles.weights, tiles.v, sums, all, seen);
-    __syncwarp();  // the weights are read
+    __syncwarp();  // all lanes have read the probabilities
   }
 
 #pragma unroll

@@ -1,15 +1,17 @@
-// Backward on the cores for f32, for every dtype and head size. With the weights P = exp(scores - lse) computed again,
-//   dV = P^T dY    dS = P * (dY V^T - delta)    dK = scale dS^T Q    dQ = scale dS K    delta = rowsum(dY * Y)
+// Attention backward on CUDA cores (SIMT) in f32, for f32 and bf16 tensors and all head sizes up to 256. Recomputes the
+// attention probabilities P = exp(scores - lse); with delta = rowsum(dY * Y),
+//   dV = P^T dY    dS = P * (dY V^T - delta)    dK = scale dS^T Q    dQ = scale dS K
 //
-// Threads: two kernels of the same form, blocks of 128 threads with a tile of rows of their own (attention_tile.cuh)
-// that run over tiles of the other side: queries over keys for dQ; keys, with all query heads of their group, over
-// queries for dK and dV. P and dS, or their transposes, are made in registers and go through shared memory to the
-// lanes of the same row.
-// Memory: what is owned once; the other side once for each tile of own rows, mostly from the second-level cache; each
-// gradient written once.
-// Work: 7 products instead of 5, as both kernels make P and dS: 14 Tq Tk D FLOPs a head, half of it where causal, on
+// Threads: two kernels of the same structure. A thread block of 128 threads owns a tile of rows (attention_tile.cuh)
+// and loops over tiles of the other side: for dQ it owns queries and loops over keys; for dK and dV it owns keys and
+// loops over the queries of all query heads of the group. P and dS, or their transposes, are computed in registers and
+// passed through shared memory to the lanes of the same row.
+// Memory: owned rows once; the other side once for each tile of owned rows, mostly from L2; each gradient is written
+// once.
+// Work: 7 GEMMs instead of 5, as both kernels compute P and dS: 14 Tq Tk D FLOPs per head, half of that if causal, on
 // the f32 units, which are the bound.
-// Order: dQ over ascending keys, dK and dV over ascending heads and queries: no atomics, the same bits again.
+// Order: dQ over ascending keys, dK and dV over ascending heads and queries. No atomics, so runs are bitwise
+// reproducible.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/ops/attention/attention_path.hpp"
 #include "autograd/ops/attention/attention_softmax.cuh"
@@ -23,16 +25,16 @@ template <int kColumns>
 struct BackwardTiles {
   static constexpr int kRows = kColumns <= 96 ? 64 : kColumns <= 128 ? 32 : 16;
   static constexpr int kOthers = kColumns <= 64 ? 64 : kColumns <= 128 ? 32 : 16;
-  using Pairs = Sums<kRows, kOthers>;      // of a row and one of the other side
-  using Gradient = Sums<kRows, kColumns>;  // of rows
+  using Pairs = Sums<kRows, kOthers>;      // P or dS: own rows x rows of the other side
+  using Gradient = Sums<kRows, kColumns>;  // of own rows
   struct Statistics {
     float lse_log2, delta;
   };
 
-  Tile<kRows, kColumns> q_or_k, dy_or_v;  // the block's own rows
+  Tile<kRows, kColumns> q_or_k, dy_or_v;  // own rows of the thread block
   Tile<kOthers, kColumns> other_k_or_q, other_v_or_dy;
   Tile<kRows, kOthers> pairs;
-  Statistics of_query[kOthers];  // where the others are queries
+  Statistics of_query[kOthers];  // if the other side is queries
 };
 
 struct Backward {
@@ -42,7 +44,7 @@ struct Backward {
   const float *lse, *delta;
   RowFormat format;
 
-  // Queries that take no part get weights of 0.
+  // lse = +inf for masked queries, so that their P is 0.
   template <class Statistics>
   __device__ Statistics statistics(const Place& place, int query, Span part) const {
     if (query < part.begin || query >= part.end) return {INFINITY, 0};
@@ -51,7 +53,8 @@ struct Backward {
   }
 };
 
-// scores become P, products of dy and v become dS. statistics(i, j): of the query of a pair.
+// Replaces the scores with P (after dropout) and products = dY V^T with dS. statistics(i, j) returns lse and delta of
+// the query of element (i, j).
 template <class Pairs, class Sees, class StatisticsOf>
 __device__ __forceinline__ void weigh(const AttentionShape& shape, Pairs& scores, Pairs& products, unsigned kept,
                                       const Sees& sees, const StatisticsOf& statistics) {
@@ -92,7 +95,7 @@ __global__ void __launch_bounds__(kTileThreads) query_gradient_kernel(const Back
   }
   typename Tiles::Gradient dq{};
   for (int key = keys.begin / kOthers * kOthers; key < keys.end; key += kOthers) {
-    __syncthreads();  // the last k and v are read
+    __syncthreads();  // all threads have read the previous k and v
     load_tile(tiles.other_k_or_q, k, p.format, key, keys);
     load_tile(tiles.other_v_or_dy, v, p.format, key, keys);
     __syncthreads();
@@ -106,7 +109,7 @@ __global__ void __launch_bounds__(kTileThreads) query_gradient_kernel(const Back
     store_weights(tiles.pairs, dscores);
     __syncwarp();
     add_weighted(tiles.pairs, tiles.other_k_or_q, dq, all, seen);
-    __syncwarp();  // the weights are read
+    __syncwarp();  // all lanes have read `pairs`
   }
   scale_sums(dq, shape.scale);
   store_tile(rows_of<T>(p.dq, place.batch, place.head), p.format, query, shape.queries, part, dq, p.dq.add);
@@ -130,7 +133,7 @@ __global__ void __launch_bounds__(kTileThreads) key_gradient_kernel(const Backwa
     const auto q = rows_of<T>(p.q, place.batch, head), dy = rows_of<T>(p.dy, place.batch, head);
     const KeptWeights words(shape, place.batch, head);
     for (int query = queries.begin / kOthers * kOthers; query < queries.end; query += kOthers) {
-      __syncthreads();  // the last q and dy are read
+      __syncthreads();  // all threads have read the previous q and dy
       load_tile(tiles.other_k_or_q, q, p.format, query, queries);
       load_tile(tiles.other_v_or_dy, dy, p.format, query, queries);
       for (int i = static_cast<int>(threadIdx.x); i < kOthers; i += kTileThreads) {
@@ -149,7 +152,7 @@ __global__ void __launch_bounds__(kTileThreads) key_gradient_kernel(const Backwa
         store_weights(tiles.pairs, scores);
         __syncwarp();
         add_weighted(tiles.pairs, tiles.other_v_or_dy, dv, all, seen);
-        __syncwarp();  // the weights are read
+        __syncwarp();  // all lanes have read `pairs`
       }
       if (p.dk.data != nullptr) {
         store_weights(tiles.pairs, dscores);

@@ -1,4 +1,5 @@
-// What the kernels of attention share besides arithmetic: the problem, who sees whom, and who computes what.
+// Shared by the CUDA attention kernels: the problem, the mask as key and query ranges, and the tile of each thread
+// block.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,18 +13,19 @@
 
 namespace heed::cuda {
 
-// An AttentionProblem as kernels take it. Positions are 32-bit, and so far below 2^31 that sums of two fit.
+// Kernel parameters of an AttentionProblem. Positions are 32-bit and so far below 2^31 that the sum of two does not
+// overflow.
 constexpr int kMostPositions = 1 << 29;
 
 struct AttentionShape {
   int batch, queries, keys, heads, kv_heads, head_size;
   bool causal, pads_left, drops, drops_all;
   const int32_t* lengths;
-  float scale, scale_log2;  // of scores, and of scores in units of log 2
+  float scale, scale_log2;  // factor of the scores; scale_log2 = scale * log2(e), for the base-2 softmax
   RandomStream random;
   uint64_t first_row;
-  uint32_t threshold;  // words below it drop their weight
-  float keep_scale;    // what a kept weight is multiplied with
+  uint32_t threshold;  // dropout: a random word below it drops its probability
+  float keep_scale;    // factor of kept probabilities
 };
 
 inline AttentionShape attention_shape(const AttentionProblem& p) {
@@ -56,20 +58,21 @@ struct Span {
   int begin, end;
 };
 
-// What the rows of one side of a sequence see of the other side. Rows outside [first_row, end_row) take no part: they
-// see nothing. The others see of(row), whose begin and end grow with the row.
+// The mask of one side of a sequence: for queries as rows, the key range of each query; for keys as rows, the range of
+// queries that attend to each key. Rows outside [first_row, end_row) are masked completely. The range of any other row
+// is of(row), whose begin and end never decrease with the row.
 struct Sight {
   int first_row, end_row;
-  int begin, end;              // of what any row sees
-  int begin_shift, end_shift;  // causal: how far from itself a row sees
+  int begin, end;              // bounds of the ranges of all rows
+  int begin_shift, end_shift;  // causal: of(row) is within [row + begin_shift, row + end_shift)
 
   __device__ Span of(int row) const { return {max(begin, row + begin_shift), min(end, row + end_shift)}; }
-  // What is seen by any of the rows.
+  // The union of the ranges of these rows.
   __device__ Span of_any(Span rows) const {
     rows = {max(rows.begin, first_row), min(rows.end, end_row)};
     return rows.begin < rows.end ? Span{of(rows.begin).begin, of(rows.end - 1).end} : Span{0, 0};
   }
-  // Whether all of the rows that take part see all of `columns`.
+  // Whether the range of each of these rows (except masked rows) contains all of `columns`: no mask is needed.
   __device__ bool all(Span rows, Span columns) const {
     rows = {max(rows.begin, first_row), min(rows.end, end_row)};
     return rows.begin >= rows.end || (columns.begin >= of(rows.end - 1).begin && columns.end <= of(rows.begin).end);
@@ -80,13 +83,13 @@ struct Mask {
   Sight of_queries, of_keys;
 };
 
-// The same rule as visibility() in attention_plan.hpp, with keys counted from the first of the tensor.
+// The same mask as visibility() in attention_plan.hpp, but keys are counted from the first key of the tensor.
 __device__ inline Mask mask_of(const AttentionShape& s, int batch) {
   constexpr int kFar = kMostPositions;
   const int length = s.lengths != nullptr ? s.lengths[batch] : s.keys;
   const Span keys = s.pads_left ? Span{s.keys - length, s.keys} : Span{0, length};
   Span queries = s.queries == s.keys ? keys : Span{0, s.queries};
-  const int shift = s.keys - s.queries + 1;  // causal: query i sees the keys before i + shift
+  const int shift = s.keys - s.queries + 1;  // causal: query i attends to keys < i + shift
   if (s.causal) queries.begin = max(queries.begin, keys.begin + 1 - shift);
   if (length == 0 || s.drops_all) queries.end = queries.begin;
   const bool none = queries.begin >= queries.end;
@@ -95,14 +98,14 @@ __device__ inline Mask mask_of(const AttentionShape& s, int batch) {
                       s.causal ? 1 - shift : -kFar, kFar}};
 }
 
-// The part of a problem that a block has: a tile of rows of a head of a sequence.
+// The tile of a thread block: a tile of rows of one head of one sequence.
 struct Place {
   int batch, head, tile;
 };
 
-// Blocks come in about the order of their numbers. Some heads at a time, so that what their blocks read again comes
-// from the second-level cache, and of these first the tiles with most work: the last ones of causal queries, the first
-// ones of causal keys.
+// Maps a thread block index to its tile. Thread blocks start in about the order of their indices. 16 heads are
+// processed at a time, so that what their thread blocks read again is in L2, and within these the tiles with most work
+// first: the last tiles of causal queries, the first tiles of causal keys.
 __device__ inline Place place_of(unsigned block, int batch, int heads, int tiles, bool last_first) {
   constexpr unsigned kTogether = 16;
   const unsigned all = static_cast<unsigned>(batch) * static_cast<unsigned>(heads);
@@ -127,7 +130,7 @@ __device__ auto rows_of(const HeadsOf<Data>& heads, int batch, int head) {
                        heads.row_stride};
 }
 
-// Whether N elements at a time can be moved of each row of these heads.
+// Whether each row of these heads can be read and written in vectors of N elements.
 template <int N, class T, class... Heads>
 bool can_move_heads(int64_t head_size, const Heads&... heads) {
   const auto movable = [&](const auto& h) {

@@ -1,9 +1,10 @@
-// Tiles and fragments of attention on tensor cores: 4 warps, each with 16 or 32 rows of the block's own tile.
+// Shared-memory tiles and mma fragments of attention on tensor cores: 4 warps, each with 16 or 32 rows of the thread
+// block's own tile.
 //
-// Whatever a warp makes of its rows stays in its registers: scores of its rows and columns of the other side come out
-// of a product as sums, and go rounded to bf16 into the next product as its left matrix, without shared memory.
-// Of a product each 16 x 16 of the other side are read once (512 bytes, 4 cycles of shared memory) for all rows of a
-// warp: for 4 products of m16n8k16 with 32 rows, 2 with 16.
+// All intermediate results of a warp's rows stay in its registers: the accumulators of S = q k^T (or of dY V^T, or
+// their transposes) are rounded to bf16 and are the A operand of the next GEMM, without a detour through shared memory.
+// Each 16 x 16 part of a B operand is read once (512 bytes, 4 cycles of shared memory) for all rows of a warp: for 4
+// mma.m16n8k16 with 32 rows per warp, for 2 with 16.
 #pragma once
 
 #include "autograd/cuda/mma.cuh"
@@ -17,21 +18,21 @@ constexpr int kMmaWarps = 4, kMmaThreads = kMmaWarps * kWarp;
 
 __device__ inline int warp_of_thread() { return static_cast<int>(threadIdx.x) / kWarp; }
 __device__ inline int lane_of_thread() { return static_cast<int>(threadIdx.x) % kWarp; }
-// Of a fragment a lane has rows group() and group() + 8, of 8 columns pair() and the next.
+// Accumulator layout of m16n8k16: a lane holds rows group() and group() + 8, columns pair() and pair() + 1.
 __device__ inline int group() { return lane_of_thread() / 4; }
 __device__ inline int pair() { return lane_of_thread() % 4 * 2; }
 
-// Rows of bf16 in shared memory, 16 bytes longer than they hold: an odd number of pieces of 16 bytes, so the same piece
-// of 8 rows, which ldmatrix reads at a time, lies in all 32 banks. (Exchanging pieces instead would need no gaps, but
-// an address for each piece instead of one with an offset, and registers are what is short.)
+// A tile of bf16 rows in shared memory. Each row is padded by 16 bytes to an odd number of 16-byte vectors, so the same
+// vector of the 8 rows that ldmatrix reads at a time covers all 32 banks: no bank conflicts. (An XOR swizzle would need
+// no padding, but an address for each vector instead of one with an offset, and registers are scarce.)
 template <int kRows, int kColumns>
 struct alignas(128) MmaTile {
   static constexpr int kPieces = kColumns / 8, kStride = kColumns + 8;
   static_assert(kStride / 8 % 2 == 1);
   __nv_bfloat16 element[kRows * kStride];
 
-  // Begins to copy rows from `first` on; those outside of `valid` and columns that there are not become 0. A thread has
-  // the same piece of every kStep-th row.
+  // Starts an asynchronous copy (cp.async) of rows `first` and following; rows outside of `valid` and columns from
+  // `columns` on become 0. A thread copies the same 16-byte vector of every kStep-th row.
   __device__ __forceinline__ void load_async(const Rows<const __nv_bfloat16>& from, int columns, int first,
                                              Span valid) {
     constexpr int kStep = kMmaThreads / kPieces / 8 * 8;
@@ -48,24 +49,25 @@ struct alignas(128) MmaTile {
       address += kStep * from.stride;
     }
   }
-  // A left matrix: rows from `row` on, columns from `column` on.
+  // A operand fragment (16 x 16): rows from `row` on, columns from `column` on.
   __device__ __forceinline__ void read_left(unsigned (&to)[4], int row, int column) const {
     const int lane = lane_of_thread();
     ldmatrix_x4(to, element + lane % 16 * kStride + lane / 16 * 8 + row * kStride + column);
   }
-  // Two right matrices, columns of the product are rows of the tile: 0, 1 for those from `row` on, 2, 3 for row + 8.
+  // Two B operand fragments for a GEMM with tile^T: rows of the tile are columns of the result. Registers 0 and 1 hold
+  // 8 rows from `row` on, 2 and 3 the next 8.
   __device__ __forceinline__ void read_right_of_rows(unsigned (&to)[4], int row, int column) const {
     const int lane = lane_of_thread();
     ldmatrix_x4(to, element + (lane / 16 * 8 + lane % 8) * kStride + lane / 8 % 2 * 8 + row * kStride + column);
   }
-  // Two right matrices, columns of the product are columns of the tile.
+  // Two B operand fragments for a GEMM with the tile: columns of the tile are columns of the result.
   __device__ __forceinline__ void read_right(unsigned (&to)[4], int row, int column) const {
     const int lane = lane_of_thread();
     ldmatrix_x4_trans(to, element + lane % 16 * kStride + lane / 16 * 8 + row * kStride + column);
   }
 };
 
-// 16 * kBlocks rows of f32: element e of block j of 8 columns is of row group() + e / 2 * 8, column pair() + e % 2.
+// Accumulators (f32) of 16 * kBlocks rows: at[m][j][e] is row 16 m + group() + e / 2 * 8, column 8 j + pair() + e % 2.
 template <int kBlocks, int kColumns>
 struct Fragment {
   float at[kBlocks][kColumns / 8][4];
@@ -82,7 +84,7 @@ struct Fragment {
     }
     return found;
   }
-  // is_kept(m, j, e): others become 0, whatever they are.
+  // Elements for which is_kept(m, j, e) is false become 0, even if they are NaN.
   template <class IsKept>
   __device__ __forceinline__ void clear_unless(const IsKept& is_kept) {
 #pragma unroll
@@ -106,7 +108,7 @@ struct Fragment {
   }
 };
 
-// Products of the rows of a from `row` on with each row of b.
+// GEMM a[row …] b^T: 16 * kBlocks rows of a from `row` on with each row of b.
 template <int kBlocks, int kRows, int kOthers, int kColumns>
 __device__ __forceinline__ Fragment<kBlocks, kOthers> products(const MmaTile<kRows, kColumns>& a, int row,
                                                                const MmaTile<kOthers, kColumns>& b) {
@@ -130,7 +132,7 @@ __device__ __forceinline__ Fragment<kBlocks, kOthers> products(const MmaTile<kRo
   return sums;
 }
 
-// Weights as left matrices.
+// Attention probabilities (or dS) rounded to bf16, in the layout of A operand fragments.
 template <int kBlocks, int kOthers>
 struct PackedWeights {
   unsigned at[kBlocks][kOthers / 16][4];
@@ -169,7 +171,7 @@ __device__ __forceinline__ void add_weighted(const PackedWeights<kBlocks, kOther
   }
 }
 
-// What the rows of a lane see of a tile of the other side from `column` on, counted from there.
+// The ranges (Sight) of the rows of a lane, relative to the first column `column` of a tile of the other side.
 template <int kBlocks>
 struct SeenByFragment {
   Span of[kBlocks][2];
@@ -187,8 +189,9 @@ struct SeenByFragment {
   }
 };
 
-// The same sum where a row takes only those rows of b that it sees: the others are as 0, whatever they hold. One row
-// after the other, with b masked for it, at 16 times the work. The same bits as above where b is finite.
+// The same GEMM with an exact mask: rows of b outside a row's range count as 0, even if they are NaN. It processes one
+// row after the other, with b masked for it, at 16 times the work. If b is finite it returns the same bits as
+// add_weighted().
 template <int kBlocks, int kOthers, int kColumns>
 __device__ __forceinline__ void add_seen(const PackedWeights<kBlocks, kOthers>& weights,
                                          const MmaTile<kOthers, kColumns>& b, Fragment<kBlocks, kColumns>& sums,
@@ -223,8 +226,8 @@ __device__ __forceinline__ void add_seen(const PackedWeights<kBlocks, kOthers>& 
   }
 }
 
-// Bit 4 j + e: whether weight e of block j of a lane is kept; 16 rows and up to 64 columns. Rows are queries: two lanes
-// have the keys of a counter, each draws it for one of their two rows.
+// Dropout mask of a lane, 16 rows and up to 64 columns: bit 4 j + e is set if element e of fragment j is kept. Rows are
+// queries: two lanes hold the 4 keys of a Philox counter, and each computes the counter for one of their two rows.
 template <int kOthers>
 __device__ __forceinline__ unsigned kept_of_query_rows(const KeptWeights& weights, int first_query, int first_key) {
   static_assert(kOthers <= 64);
@@ -238,7 +241,8 @@ __device__ __forceinline__ unsigned kept_of_query_rows(const KeptWeights& weight
   }
   return kept;
 }
-// Rows are keys: four lanes have the keys of a counter, each draws it for one of their two queries and of two counters.
+// The same with keys as rows: four lanes hold the 4 keys of a Philox counter. They need 2 counters for each of 2
+// queries, and each lane computes one of these four.
 template <int kOthers>
 __device__ __forceinline__ unsigned kept_of_key_rows(const KeptWeights& weights, int first_key, int first_query) {
   static_assert(kOthers <= 64);
@@ -255,7 +259,7 @@ __device__ __forceinline__ unsigned kept_of_key_rows(const KeptWeights& weights,
   return kept;
 }
 
-// Writes the rows from `first` on, or adds to them. Those outside of `part` are 0.
+// Writes rows `first` and following, or adds to them; rows from `rows` on do not exist. Rows outside of `part` are 0.
 template <int kBlocks, int kColumns>
 __device__ __forceinline__ void store_rows(const Rows<__nv_bfloat16>& to, int columns, int first, int rows, Span part,
                                            const Fragment<kBlocks, kColumns>& sums, bool add) {

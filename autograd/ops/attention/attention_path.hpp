@@ -1,26 +1,26 @@
-// Which kernels compute an attention on CUDA.
+// Selects the CUDA kernels of an attention.
 #pragma once
 
 #include "autograd/ops/attention/attention.hpp"
 
 namespace heed::cuda {
 
-// generic: every problem, on the cores for f32. tensor_cores: bf16 with head sizes that are multiples of 8 up to 128,
-// where every row of a head starts at a multiple of 16 bytes.
+// generic: every problem, in f32 on CUDA cores (SIMT). tensor_cores: mma, for bf16 with head sizes that are multiples
+// of 8 up to 128, where every row of a head starts at a multiple of 16 bytes.
 enum class AttentionPath { generic, tensor_cores };
 constexpr int64_t kMostColumnsOnTensorCores = 128;
 AttentionPath attention_path(const AttentionForward& p);
 AttentionPath attention_path(const AttentionBackward& p);
 
-// The launchers behind attention_forward and attention_backward, which have checked the problem: there is something to
-// compute.
+// Launchers called by attention_forward and attention_backward, which have checked that there is something to compute.
 void generic_attention_forward(const AttentionForward& p);
 void tensor_core_attention_forward(const AttentionForward& p);
-// delta (B, H, Tq): rowsum(dy * y).
+// delta (B, H, Tq): rowsum(dy * y) of each head.
 void generic_attention_backward(const AttentionBackward& p, const float* delta);
 void tensor_core_attention_backward(const AttentionBackward& p, const float* delta);
 
-// Calls f with the number of columns of a tile that a head fits into, as an integral constant. Throws ValueError.
+// Calls f with head_size rounded up to a number of tile columns (32, 64, 96, 128 or 256), as an integral constant.
+// Throws ValueError for head_size > 256.
 template <class F>
 void visit_columns(int64_t head_size, F&& f) {
   require<ValueError>(head_size <= 256,

@@ -1,4 +1,5 @@
-// What the forward and the backward kernel share besides arithmetic: who sees whom, and who computes what.
+// Plan shared by the CPU forward and backward kernels: key ranges of the mask, tile sizes, scratch layouts, and tasks
+// of the threads.
 #pragma once
 
 #include <algorithm>
@@ -13,39 +14,39 @@
 
 namespace heed::cpu {
 
-// Queries of a tile; keys of a tile in forward and in backward. A tile of weights has to fit into the caches: in
-// forward only a strip of its rows is held at a time. Measured best among 64 to 128, 128 to 512 and 64 to 256.
+// Tile sizes: queries per tile, and keys per tile in forward and in backward. A tile of P has to fit into the caches;
+// forward stores only kStrip rows of it at a time. Measured as the best among 64 to 128, 128 to 512 and 64 to 256.
 inline constexpr int64_t kTileQueries = 128, kForwardKeys = 512, kBackwardKeys = 64;
-// Rows of a strip, at most: padding of tiles.
+// Upper bound of kStrip, the rows of a register tile (MR): tiles are padded to a multiple of it.
 inline constexpr int64_t kMaxStrip = 8;
 
 // Query heads that share a kv head.
 inline int64_t group_size(const AttentionProblem& p) { return p.heads / p.kv_heads; }
 
-// What a kept weight is multiplied with.
+// The factor of probabilities that dropout keeps.
 inline double keep_scale(const AttentionProblem& p) { return 1 / (1 - p.dropout); }
-// Index of the random word of weight (b, head, query, key 0); a multiple of 4.
+// Index of the random word of P(batch, head, query, key 0), a multiple of 4.
 inline uint64_t first_word(const AttentionProblem& p, int64_t batch, int64_t head, int64_t query) {
   const int64_t row = p.first_row + batch;
   return static_cast<uint64_t>(((row * p.heads + head) * p.queries + query) * round_up(p.keys, 4));
 }
-// A word below it drops the weight: 2^32 where all are dropped.
+// Dropout threshold: a random word below it drops its probability. 2^32 if all are dropped.
 inline uint64_t drop_below(const AttentionProblem& p) {
   return static_cast<uint64_t>(std::llround(p.dropout * 0x1p32));
 }
 inline bool drops_all(const AttentionProblem& p) { return drop_below(p) > 0xFFFFFFFFu; }
 
-// The mask of one sequence. Queries of [first_query, end_query) see keys first_key … first_key + seen(query) - 1, at
-// least one of them; other queries see no key.
+// The mask of one sequence as key ranges: a query in [first_query, end_query) attends to keys [first_key, first_key +
+// seen(query)), at least one key; all other queries attend to no key.
 struct Visibility {
   int64_t first_key = 0, keys = 0;
   int64_t first_query = 0, end_query = 0;
   bool causal = false;
   int64_t shift = 0;
 
-  // Grows with the query.
+  // Number of keys in the key range of a query; non-decreasing in `query`.
   int64_t seen(int64_t query) const { return causal ? std::clamp<int64_t>(query + shift, 0, keys) : keys; }
-  // The first query that sees key first_key + key.
+  // The first query whose key range contains key first_key + key.
   int64_t first_query_seeing(int64_t key) const {
     return causal ? std::max(first_query, key + 1 - shift) : first_query;
   }
@@ -72,19 +73,20 @@ inline Visibility visibility(const AttentionProblem& p, int64_t batch) {
 
 inline int64_t query_tiles(const Visibility& v) { return ceil_divide(v.end_query - v.first_query, kTileQueries); }
 
-// Every `step`th tile from `first` on: so the shares of a causal triangle are about equal.
+// Tiles first, first + step, first + 2 step …: interleaved, so that the tasks of a causal triangle are about equally
+// long.
 struct TileShare {
   int64_t first = 0, step = 1;
 };
 
-// A kv head of a sequence with the query heads of its group, or a share of its tiles.
+// Unit of work of a thread: one kv head of one sequence with the query heads of its group, or a subset of its tiles.
 struct AttentionTask {
   int64_t batch = 0, kv_head = 0;
   TileShare query_tiles = {}, key_tiles = {};
-  bool dq = true, dkv = true;  // backward: what to compute, as far as it is needed
+  bool dq = true, dkv = true;  // backward: the gradients to compute, if the caller needs them
 };
 
-// Offsets of the parts of one task's scratch memory.
+// Offsets of the arrays within the scratch memory of one thread, in elements.
 template <class T>
 class ScratchLayout {
  public:
@@ -100,8 +102,8 @@ class ScratchLayout {
 template <class T>
 struct ForwardLayout : ScratchLayout<T> {
   int64_t key_panels, values;        // all keys of a sequence
-  int64_t queries, y, maxima, sums;  // a tile of queries; of the sums a vector for each row
-  int64_t scores;                    // a strip of queries, a tile of keys
+  int64_t queries, y, maxima, sums;  // a tile of queries; sums: a cache line for each row
+  int64_t scores;                    // up to kMaxStrip queries, a tile of keys
 
   explicit ForwardLayout(const AttentionProblem& p) {
     const int64_t keys = round_up(p.keys, 2 * kLine<T>), columns = padded<T>(p.head_size);
@@ -130,7 +132,7 @@ struct BackwardLayout : ScratchLayout<T> {
   }
 };
 
-// Threads for a problem: another one is woken only where there is enough for it to do.
+// Number of threads for a problem: one per kGrain of work, as less does not pay for waking one, up to max_threads().
 inline int64_t threads_for(const AttentionProblem& p) {
   constexpr double kGrain = 1 << 18;  // multiplications and additions
   const double work = 2.0 * static_cast<double>(p.batch * p.heads * p.head_size) * static_cast<double>(p.queries) *
@@ -138,10 +140,10 @@ inline int64_t threads_for(const AttentionProblem& p) {
   return static_cast<int64_t>(std::clamp(work / kGrain, 1.0, static_cast<double>(max_threads())));
 }
 
-// Backward's tasks: whole kv heads, or shares of their tiles where there are too few.
+// Tasks of backward: whole kv heads, or subsets of their tiles if there are too few heads for the threads.
 inline std::vector<AttentionTask> backward_tasks(const AttentionProblem& p, int64_t threads) {
   const int64_t kv_heads = p.batch * p.kv_heads;
-  // Splitting costs 7 products instead of 5, whole heads may leave threads idle in the last round.
+  // Splitting costs 7 GEMMs instead of 5; whole heads may leave threads idle in the last round.
   const bool split = 5 * ceil_divide(kv_heads, threads) * threads > 7 * kv_heads;
   constexpr int64_t kTasksPerThread = 4;
   const int64_t wanted = split ? ceil_divide(kTasksPerThread * threads, 2 * kv_heads) : 1;
@@ -172,7 +174,7 @@ inline std::vector<AttentionTask> backward_tasks(const AttentionProblem& p, int6
   return tasks;
 }
 
-// Hands out tasks 0 … count - 1 to threads; body(task, scratch) gets scratch memory of its thread.
+// Calls body(task, scratch) for tasks 0 … count - 1 on up to `threads` threads; scratch is private to the thread.
 template <class T, class Body>
 void for_each_task(const Context& context, int64_t count, int64_t threads, const ScratchLayout<T>& layout,
                    const Body& body) {

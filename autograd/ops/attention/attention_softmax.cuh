@@ -1,4 +1,4 @@
-// What makes weights of scores. Scores are in units of log 2, so a weight is a power of 2.
+// Online softmax in base 2: scores are in units of log 2, so a probability is a power of 2.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,8 +8,8 @@
 
 namespace heed::cuda {
 
-// 2^x, relative error 2^-22; 0 below the smallest normal number. NaN gives NaN, -Inf gives 0. One instruction, where
-// exp2f() takes four, to keep what is no normal number.
+// 2^x, relative error 2^-22; 0 below the smallest normal number. NaN returns NaN, -Inf returns 0. One instruction;
+// exp2f() needs four, to preserve denormals.
 __device__ __forceinline__ float power_of_2(float x) {
 #ifdef __CUDACC__
   float y;
@@ -20,12 +20,13 @@ __device__ __forceinline__ float power_of_2(float x) {
 #endif
 }
 
-// The softmax of a row whose scores come piece by piece.
+// Online softmax of a row whose scores arrive tile by tile.
 struct OnlineSoftmax {
   float maximum = -INFINITY, sum = 0;
 
-  // Takes in the largest score of the next piece (fmaxf() of scores and `maximum`: it passes over NaN, which shows in
-  // the weights instead). What was summed before has to be multiplied by the result.
+  // Updates the running maximum to `highest`, the fmaxf() of `maximum` and the scores of the next tile (fmaxf() ignores
+  // NaN, which propagates through the probabilities instead). Returns the factor that rescales everything summed
+  // before.
   __device__ __forceinline__ float raise(float highest) {
     const float before = maximum;
     maximum = highest;
@@ -33,9 +34,9 @@ struct OnlineSoftmax {
     sum *= factor;
     return factor;
   }
-  // What is subtracted from scores. Where all of them are -Inf so far, differences to the maximum would be NaN.
+  // The value to subtract from scores. If all scores so far are -Inf, score - maximum would be NaN.
   __device__ __forceinline__ float base() const { return maximum == -INFINITY ? 0.0f : maximum; }
-  // Natural, for the sum over all lanes.
+  // The log-sum-exp of the row, natural logarithm; total: `sum` over all lanes of the row.
   __device__ __forceinline__ float log_sum(float total) const {
     return maximum * static_cast<float>(std::numbers::ln2) + logf(total);
   }

@@ -1,5 +1,5 @@
-// What makes weights of scores.
-// Read once per instruction set, as simd.hpp is.
+// Vector functions of the base-2 softmax.
+// Included once per SIMD target, like simd.hpp.
 #if defined(HEED_AUTOGRAD_OPS_ATTENTION_SOFTMAX_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_OPS_ATTENTION_SOFTMAX_HPP
 #undef HEED_AUTOGRAD_OPS_ATTENTION_SOFTMAX_HPP
@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-// The first n lanes of v, `other` in the rest; all of v where n >= Lanes.
+// The first n lanes of v, `other` in the remaining lanes; all of v if n >= Lanes.
 template <class D>
 HWY_INLINE Vec<D> first_lanes_or(D d, Vec<D> v, int64_t n, Vec<D> other) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -31,18 +31,18 @@ HWY_INLINE T largest_lane(D d, Vec<D> v) {
   return hn::GetLane(v);
 }
 
-// Scores and their maxima are in units of log 2: they are multiplied with this as they are made, and a weight is a
-// power of 2, which needs no product to tell its exponent.
+// The softmax is computed in base 2: scores are multiplied by log2(e) when they are computed (scores and their maxima
+// are in units of log 2), so a probability is a power of 2, whose exponent is found without a multiplication.
 inline constexpr double kLog2E = std::numbers::log2e;
 
 // 2^x for x <= 0 (and a little above, by rounding), relative error 2e-7 in f32; 0 below the smallest normal number. NaN
-// gives NaN, -Inf gives 0. Half the work of Exp, which counts: it is needed for every weight.
+// returns NaN, -Inf returns 0. Half the work of Exp, which matters: it is evaluated for every probability.
 template <class D, class V = Vec<D>>
 HWY_INLINE V exp2_of_negative(D d, V x) {
   if constexpr (sizeof(hn::TFromD<D>) == 8) {
     return Exp(d, hn::Mul(x, hn::Set(d, std::numbers::ln2)));
   } else {
-    // 2^n 2^r with |r| <= 1 / 2, which has a minimax polynomial of degree 5. Adding 1.5 * 2^23 rounds to an integer;
+    // 2^x = 2^n 2^r with |r| <= 1 / 2; 2^r is a minimax polynomial of degree 5. Adding 1.5 * 2^23 rounds to an integer;
     // with 127 more, the low bits of the sum are the biased exponent of 2^n.
     const hn::RebindToUnsigned<D> du;
     const auto magic = hn::Set(d, 12583039.0f);

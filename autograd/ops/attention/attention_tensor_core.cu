@@ -1,18 +1,20 @@
-// Forward on tensor cores, bf16 (after Dao 2023, "FlashAttention-2").
+// Attention forward on tensor cores (mma.sync), bf16, after Dao 2023, "FlashAttention-2".
 //
-// Threads: a block has 128 queries of one head in 4 warps of 32 (attention_mma.cuh) and runs over the tiles of 64 keys
-// (32 where heads are wider than 64) that any of them sees; a warp passes over those that none of its queries sees.
-// Copies run ahead: values arrive while scores are made, the next keys while weights are made and summed with values.
-// Memory: q and y once; k and v once for each 128 queries, mostly from the second-level cache. At most 51 KiB of
-// shared memory, two blocks on a multiprocessor, by registers.
-// Work: 4 Tq Tk D FLOPs a head, half of it where causal, and a power of 2 for each weight. For 16 products, 16 cycles
-// of the tensor cores of an H100 at their peak, shared memory is read for 24 cycles in scores and 16 in sums. One
-// block's powers, 16 a cycle, overlap with the other's products. So the bound is that of mma.sync, about 60 % of the
-// peak in bf16.
-// Numbers: scores and sums in f32, weights rounded to bf16 for the second product.
-// Order: keys ascending; no row depends on another one, nor on the grid.
-// NaN: a weight of 0 does not hide a NaN or Inf of a masked value, which a row may meet where a tile is seen in part.
-// So if any sum of the block is NaN, all is done again with add_seen() in such tiles.
+// Threads: a thread block of 4 warps with 32 queries each computes 128 queries of one head (attention_mma.cuh). It
+// loops over the tiles of 64 keys (32 if the head size is above 64) in the key range of any of them; a warp skips tiles
+// outside the key ranges of its queries. Copies are asynchronous: v is copied during S = q k^T, the next k during
+// softmax and P v.
+// Memory: q and y once; k and v once for each 128 queries, mostly from L2. At most 51 KiB of shared memory; the
+// registers allow two thread blocks per multiprocessor.
+// Work: 4 Tq Tk D FLOPs per head, half of that if causal, and one exp2 per element of P. 16 mma instructions take 16
+// cycles of an H100's tensor cores at their peak; shared memory is read for 24 cycles for them in S and for 16 in P v.
+// The exp2 of one thread block, 16 per cycle, overlap with the mma of the other. So the bound is that of mma.sync,
+// about 60 % of the bf16 peak.
+// Numbers: scores and accumulators in f32, P rounded to bf16 for the second GEMM.
+// Order: keys ascending; a row depends neither on other rows nor on the grid.
+// NaN: a probability of 0 does not hide a NaN or Inf of a masked value, which enters a row in a partially masked tile
+// (only if causal: padding is loaded as 0). So if any accumulator of the thread block is NaN, everything is computed
+// again, with add_seen() in partially masked tiles.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/ops/attention/attention_mma.cuh"
 #include "autograd/ops/attention/attention_path.hpp"
@@ -40,11 +42,12 @@ struct Forward {
   ConstHeads q, k, v;
 };
 
-// The softmax of the rows of a lane, each in four lanes.
+// Online softmax of the rows of a lane; four lanes hold a row.
 struct SoftmaxRows {
   OnlineSoftmax row[kBlocks][2];
 
-  // Scores, in units of scale > 0, become weights; what was summed before is scaled to the new maximum.
+  // Replaces scores, which are multiplied by scale > 0 here, with unnormalised probabilities, and rescales `sums` (the
+  // accumulators of y) to the new maximum.
   template <int kKeys, int kColumns>
   __device__ __forceinline__ void take(Fragment<kBlocks, kKeys>& scores, float scale,
                                        Fragment<kBlocks, kColumns>& sums) {
@@ -86,7 +89,7 @@ __device__ __forceinline__ void mask_scores(Fragment<kBlocks, kKeys>& scores, co
   }
 }
 
-// A block's work: its queries over all keys that they see.
+// The work of a thread block: its tile of queries, all keys in their ranges.
 template <int kColumns>
 class ForwardBlock {
  public:
@@ -127,7 +130,7 @@ class ForwardBlock {
     for (int key = first; key < keys.end; key += kKeys) {
       const bool takes_part = key + kKeys > seen_by_warp.begin && key < seen_by_warp.end;
       cp_async_wait<0>();
-      __syncthreads();  // k is there, the last v is read
+      __syncthreads();  // k has arrived, all warps have read the previous v
       tiles_.v.load_async(v, p_.shape.head_size, key, keys);
       cp_async_commit();
       unsigned kept[kBlocks] = {};
@@ -139,7 +142,7 @@ class ForwardBlock {
       Fragment<kBlocks, kKeys> weights{};
       if (takes_part) weights = products<kBlocks>(tiles_.q, warp_of_thread() * kRowsOfWarp, tiles_.k);
       cp_async_wait<0>();
-      __syncthreads();  // v is there, k is read
+      __syncthreads();  // v has arrived, all warps have read k
       if (key + kKeys < keys.end) tiles_.k.load_async(k, p_.shape.head_size, key + kKeys, keys);
       cp_async_commit();
       if (!takes_part) continue;
@@ -185,7 +188,7 @@ class ForwardBlock {
   ForwardTiles<kColumns>& tiles_;
   const Place place_;
   const Sight sight_;
-  const int query_;  // the first of the warp
+  const int query_;  // the first query of the warp
   Fragment<kBlocks, kColumns> sums_;
   SoftmaxRows softmax_;
 };

@@ -1,19 +1,22 @@
-// Backward on tensor cores, bf16. The same two kernels as in attention_generic_backward.cu:
+// Attention backward on tensor cores (mma.sync), bf16. The same two kernels as in attention_generic_backward.cu:
 //   dV = P^T dY    dS = P * (dY V^T - delta)    dK = scale dS^T Q    dQ = scale dS K    delta = rowsum(dY * Y)
 //
-// Threads: a block has 128 rows in 4 warps of 32, or 64 in warps of 16 where heads are wider than 64, and runs over
-// tiles of 32 rows of the other side: queries over keys for dQ; keys, with all query heads of their group, over queries
-// for dK and dV. P and dS, or their transposes, stay in the registers of the warp that makes them and go rounded to
-// bf16 into the next product (attention_mma.cuh). The next tile is copied while this one is computed with: one barrier
-// a tile. A warp passes over tiles that none of its rows sees.
-// Memory: what is owned once; the other side once for each tile of own rows, mostly from the second-level cache; each
-// gradient written once. At most 70 KiB of shared memory, two blocks on a multiprocessor, by registers.
-// Work: 7 products instead of 5, as both kernels make P and dS: 14 Tq Tk D FLOPs a head, half of it where causal.
-// Reads of shared memory bound it: with heads of 64, for 128 products of dK and dV that take the tensor cores of an
-// H100 128 cycles at their peak, 192 cycles, and 160 for 96 of dQ; with heads of 128, 320 and 256. So to 60 to 67 % of
-// the peak in bf16, which is what mma.sync reaches, or to 37 to 40 %.
-// Order: dQ over ascending keys, dK and dV over ascending heads and queries: no atomics, the same bits again.
-// NaN: as in attention_tensor_core.cu, if any sum is NaN all is done again exactly in tiles that are seen in part.
+// Threads: a thread block of 4 warps owns 128 rows, 32 per warp, or 64 rows, 16 per warp, if the head size is above 64.
+// It loops over tiles of 32 rows of the other side: for dQ it owns queries and loops over keys; for dK and dV it owns
+// keys and loops over the queries of all query heads of the group. P and dS, or their transposes, stay in the registers
+// of the warp that computes them and are rounded to bf16 as the A operand of the next GEMM (attention_mma.cuh). Double
+// buffering: the next tile is copied during the computation on this one, with one barrier per tile. A warp skips tiles
+// outside the ranges of its rows.
+// Memory: owned rows once; the other side once for each tile of owned rows, mostly from L2; each gradient is written
+// once. At most 70 KiB of shared memory; the registers allow two thread blocks per multiprocessor.
+// Work: 7 GEMMs instead of 5, as both kernels compute P and dS: 14 Tq Tk D FLOPs per head, half of that if causal. The
+// bound is reading shared memory. Head size 64: 192 cycles per 128 mma instructions for dK and dV, which take the
+// tensor cores of an H100 128 cycles at their peak, and 160 cycles per 96 for dQ. Head size 128: 320 and 256 cycles.
+// This limits the kernels to 60 to 67 % of the bf16 peak, which is what mma.sync reaches, or to 37 to 40 %.
+// Order: dQ over ascending keys, dK and dV over ascending heads and queries. No atomics, so runs are bitwise
+// reproducible.
+// NaN: as in attention_tensor_core.cu, if any accumulator is NaN (and causal), everything is computed again, with an
+// exact mask in partially masked tiles.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/ops/attention/attention_mma.cuh"
 #include "autograd/ops/attention/attention_path.hpp"
@@ -31,11 +34,11 @@ struct alignas(8) Statistics {
 template <int kColumns>
 struct BackwardTiles {
   static constexpr int kBlocks = kColumns <= 64 ? 2 : 1, kRows = 16 * kBlocks * kMmaWarps;
-  MmaTile<kRows, kColumns> q_or_k, dy_or_v;  // the block's own rows
+  MmaTile<kRows, kColumns> q_or_k, dy_or_v;  // own rows of the thread block
   struct Other {
     MmaTile<kOthers, kColumns> k_or_q, v_or_dy;
-    Statistics of_query[kOthers];  // where the others are queries
-  } other[2];                      // computed with, and copied to
+    Statistics of_query[kOthers];  // if the other side is queries
+  } other[2];                      // double buffer
 };
 
 struct Backward {
@@ -44,7 +47,7 @@ struct Backward {
   ConstHeads dy, q, k, v;
   const float *lse, *delta;
 
-  // Queries that take no part get weights of 0.
+  // lse = +inf for masked queries, so that their P is 0.
   __device__ Statistics statistics(int batch, int head, int query, Span part) const {
     if (query < part.begin || query >= part.end) return {INFINITY, 0};
     const int64_t index = (static_cast<int64_t>(batch) * shape.heads + head) * shape.queries + query;
@@ -52,7 +55,8 @@ struct Backward {
   }
 };
 
-// Scores become P, products of dy and v become dS. of_query(m, j, e): of the query of a pair.
+// Replaces the scores with P (after dropout) and products = dY V^T with dS. of_query(m, j, e) returns lse and delta of
+// the query of the element.
 template <int kBlocks, class OfQuery>
 __device__ __forceinline__ void weigh(const AttentionShape& shape, Fragment<kBlocks, kOthers>& scores,
                                       Fragment<kBlocks, kOthers>& products, bool all,
@@ -81,7 +85,7 @@ __device__ __forceinline__ void weigh(const AttentionShape& shape, Fragment<kBlo
   if (shape.drops) scores.clear_unless(is_kept);
 }
 
-// sums += pairs * tile, for the rows of a warp from `first_row` on and a tile from `column` on.
+// sums += pairs * tile, for the rows of a warp from `first_row` on and the rows of the tile, `column` and following.
 template <int kBlocks, int kColumns>
 __device__ __forceinline__ void add_pairs(const Fragment<kBlocks, kOthers>& pairs,
                                           const MmaTile<kOthers, kColumns>& tile, Fragment<kBlocks, kColumns>& sums,
@@ -103,7 +107,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(cons
   const Place place = place_of(blockIdx.x, shape.batch, shape.heads, (shape.queries + kRows - 1) / kRows, true);
   const Sight sight = mask_of(shape, place.batch).of_queries;
   const int kv_head = place.head / (shape.heads / shape.kv_heads), query = place.tile * kRows;
-  const int row = warp_of_thread() * 16 * kBlocks, first = query + row;  // of the warp in the tile, in the sequence
+  const int row = warp_of_thread() * 16 * kBlocks, first = query + row;  // the warp's, in tile and sequence
   const Span part{sight.first_row, sight.end_row}, mine{first, first + 16 * kBlocks};
   const Span keys = sight.of_any({query, query + kRows}), keys_of_warp = sight.of_any(mine);
   const auto k = rows_of<__nv_bfloat16>(p.k, place.batch, kv_head);
@@ -130,7 +134,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(cons
     cp_async_commit();
     for (; key < keys.end; key += kOthers, buffer ^= 1) {
       cp_async_wait<0>();
-      __syncthreads();  // this tile is there, the last one is read
+      __syncthreads();  // this tile has arrived, all warps have read the previous one
       if (key + kOthers < keys.end) load(buffer ^ 1, key + kOthers);
       cp_async_commit();
       if (key + kOthers <= keys_of_warp.begin || key >= keys_of_warp.end) continue;
@@ -165,12 +169,12 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
   const Place place = place_of(blockIdx.x, shape.batch, shape.kv_heads, (shape.keys + kRows - 1) / kRows, false);
   const Sight sight = mask_of(shape, place.batch).of_keys;
   const int heads = shape.heads / shape.kv_heads, key = place.tile * kRows;
-  const int row = warp_of_thread() * 16 * kBlocks, first = key + row;  // of the warp in the tile, in the sequence
+  const int row = warp_of_thread() * 16 * kBlocks, first = key + row;  // the warp's, in tile and sequence
   const Span part{sight.first_row, sight.end_row}, mine{first, first + 16 * kBlocks};
   const Span queries = sight.of_any({key, key + kRows}), queries_of_warp = sight.of_any(mine);
   const int thread = static_cast<int>(threadIdx.x);
 
-  // Tiles of queries, head after head.
+  // The loop over query tiles, one head after the other.
   struct Step {
     int head, query;
   };
@@ -186,7 +190,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
     tiles.other[buffer].k_or_q.load_async(q, shape.head_size, step.query, queries);
     tiles.other[buffer].v_or_dy.load_async(dy, shape.head_size, step.query, queries);
   };
-  // The statistics are copied through registers: where they stand they are not aligned.
+  // lse and delta are copied through registers: their rows lack the 16-byte alignment that cp_async_16() needs.
   const auto statistics = [&](Step step) {
     return thread < kOthers && step.head < end_head ? p.statistics(place.batch, step.head, step.query + thread, queries)
                                                     : Statistics{};
@@ -209,7 +213,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
     keep(buffer, statistics(step));
     for (; step.head < end_head; buffer ^= 1) {
       cp_async_wait<0>();
-      __syncthreads();  // this tile is there, the last one is read
+      __syncthreads();  // this tile has arrived, all warps have read the previous one
       const Step now = step;
       step = after(step);
       if (step.head < end_head) load(buffer ^ 1, step);

@@ -1,10 +1,11 @@
-// Tiles of attention in f32 on the cores: 128 threads as 8 teams of 16 lanes.
+// Tiles of attention in f32 on CUDA cores (SIMT): 128 threads as 8 thread groups ("teams") of 16 lanes.
 //
-// A team has the rows of the block's own tile that row_of() says, alone: what it writes of them into shared memory
-// only it reads again, and 16 lanes are half a warp, so that takes no barrier of the block. In a product of rows a
-// lane has the columns lane + 16 j, in a weighted sum 2 lane + 32 j and the one after. With 8 rows a thread reads 12
-// vectors of 16 bytes for 128 multiplications and additions, of which 8 are the same for all lanes of a team.
-// Rows in shared memory are 4 elements longer than they hold: so 8 rows, 16 bytes of each, lie in different banks.
+// A thread group owns the rows row_of() of the thread block's tile: only it reads what it wrote of them to shared
+// memory, and as 16 lanes are half a warp, __syncwarp() suffices. In the GEMM a b^T (products()) a lane computes
+// columns lane + 16 j, in the GEMM P b (add_weighted()) columns 2 lane + 32 j and 2 lane + 32 j + 1. With 8 rows a
+// thread reads 12 vectors of 16 bytes per 128 FMAs; 8 of the vectors are the same for all lanes of a thread group
+// (broadcast).
+// Rows in shared memory are padded by 4 elements, so that 16 bytes of each of 8 rows are in different banks.
 #pragma once
 
 #include "autograd/cuda/reduce.cuh"
@@ -23,7 +24,7 @@ struct alignas(16) Tile {
 
 __device__ inline int lane_of_team() { return static_cast<int>(threadIdx.x) % kLanes; }
 
-// Row i of a thread in a tile of kRows. Up to four of them are neighbours.
+// Row i of a thread in a tile of kRows rows. Up to four of them are adjacent.
 template <int kRows>
 constexpr int neighbours = kRows / kTeams < 4 ? kRows / kTeams : 4;
 template <int kRows>
@@ -33,23 +34,23 @@ __device__ __forceinline__ int row_of(int i) {
   return (i / kNeighbours * kTeams + team) * kNeighbours + i % kNeighbours;
 }
 
-// Sums of a thread: of its rows and its columns.
+// Accumulators of a thread: its rows x its columns.
 template <int kRows, int kColumns>
 struct Sums {
   float at[kRows / kTeams][kColumns / kLanes];
 };
 
-// How the rows of the heads of a problem are read and written.
+// How kernels read and write the rows of the heads of a problem.
 struct RowFormat {
   int columns;
-  bool vectors;  // 4 elements at a time
+  bool vectors;  // move 4 elements at a time
 };
 template <class T, class... Heads>
 RowFormat row_format(const AttentionProblem& p, const Heads&... heads) {
   return {.columns = static_cast<int>(p.head_size), .vectors = can_move_heads<4, T>(p.head_size, heads...)};
 }
 
-// Rows from `first` on; those outside of `valid` and columns that there are not become 0.
+// Loads rows `first` and following; rows outside of `valid` and columns beyond the head size become 0.
 template <int kRows, int kColumns, class T>
 __device__ __forceinline__ void load_tile(Tile<kRows, kColumns>& tile, const Rows<T>& from, const RowFormat& format,
                                           int first, Span valid) {
@@ -71,7 +72,7 @@ __device__ __forceinline__ void load_tile(Tile<kRows, kColumns>& tile, const Row
   }
 }
 
-// Products of each row of a with each row of b.
+// GEMM a b^T: each row of a with each row of b.
 template <int kRows, int kOthers, int kColumns>
 __device__ __forceinline__ Sums<kRows, kOthers> products(const Tile<kRows, kColumns>& a,
                                                          const Tile<kOthers, kColumns>& b) {
@@ -106,7 +107,8 @@ __device__ __forceinline__ void store_weights(Tile<kRows, kOthers>& to, const Su
   }
 }
 
-// sums += weights * b. uses(i, k): whether row i of the thread takes row k of b; others are not touched, whatever b is.
+// sums += weights * b. Row k of b is added to row i of the thread only if uses(i, k): otherwise it is skipped, even if
+// it is NaN.
 template <int kRows, int kOthers, int kColumns, class Uses>
 __device__ __forceinline__ void add_weighted(const Tile<kRows, kOthers>& weights, const Tile<kOthers, kColumns>& b,
                                              Sums<kRows, kColumns>& sums, const Uses& uses) {
@@ -134,7 +136,7 @@ __device__ __forceinline__ void add_weighted(const Tile<kRows, kOthers>& weights
   }
 }
 
-// What the rows of a thread see of a tile of the other side from `column` on, counted from there.
+// The ranges (Sight) of the rows of a thread, relative to the first column `column` of a tile of the other side.
 template <int kRows>
 struct SeenByRows {
   Span of[kRows / kTeams];
@@ -152,7 +154,7 @@ struct SeenByRows {
   }
 };
 
-// The same for a tile that all rows see all of, or that each row sees a part of.
+// The same with a mask; all: no element of the tile is masked.
 template <int kRows, int kOthers, int kColumns>
 __device__ __forceinline__ void add_weighted(const Tile<kRows, kOthers>& weights, const Tile<kOthers, kColumns>& b,
                                              Sums<kRows, kColumns>& sums, bool all, const SeenByRows<kRows>& seen) {
@@ -163,8 +165,8 @@ __device__ __forceinline__ void add_weighted(const Tile<kRows, kOthers>& weights
   }
 }
 
-// Bit i + kMine * j: whether the weight of row i and column j of the thread is kept. Rows are queries: four lanes have
-// the keys of a counter, and each draws it for another of their rows.
+// Dropout mask of a thread: bit i + kMine * j is set if the element of its row i and column j is kept. Rows are
+// queries: four lanes hold the 4 keys of a Philox counter, and each computes the counter for another one of their rows.
 template <int kRows, int kOthers>
 __device__ __forceinline__ unsigned kept_of_queries(const KeptWeights& weights, int first_query, int first_key) {
   constexpr int kMine = kRows / kTeams, kEach = kOthers / kLanes, kNeighbours = neighbours<kRows>;
@@ -181,7 +183,7 @@ __device__ __forceinline__ unsigned kept_of_queries(const KeptWeights& weights, 
   }
   return kept;
 }
-// The same where rows are keys, so that a thread has what it draws.
+// The same with keys as rows: a thread holds all the keys of the counters that it computes.
 template <int kRows, int kOthers>
 __device__ __forceinline__ unsigned kept_of_keys(const KeptWeights& weights, int first_key, int first_query) {
   constexpr int kMine = kRows / kTeams, kEach = kOthers / kLanes, kNeighbours = neighbours<kRows>;
@@ -216,7 +218,7 @@ __device__ __forceinline__ void scale_sums(Sums<kRows, kColumns>& sums, float fa
   }
 }
 
-// Writes the rows from `first` on, or adds to them. Rows outside of part.begin … part.end - 1 are 0.
+// Writes rows `first` and following, or adds to them; rows from `rows` on do not exist. Rows outside of `part` are 0.
 template <int kRows, int kColumns, class T>
 __device__ __forceinline__ void store_tile(const Rows<T>& to, const RowFormat& format, int first, int rows, Span part,
                                            const Sums<kRows, kColumns>& sums, bool add) {

@@ -1,5 +1,5 @@
-// Tiles of attention: copies of strided rows into aligned memory.
-// Read once per instruction set, as simd.hpp is.
+// Packing of attention tiles: copies strided rows of a head into aligned memory and back.
+// Included once per SIMD target, like simd.hpp.
 #if defined(HEED_AUTOGRAD_OPS_ATTENTION_TILE_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_OPS_ATTENTION_TILE_HPP
 #undef HEED_AUTOGRAD_OPS_ATTENTION_TILE_HPP
@@ -17,8 +17,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-// to[r][c] = scale * from[r][c], columns padded with zeros to whole cache lines. Stored, S may be bf16; packed it is
-// the dtype of the computation.
+// to[r][c] = scale * from[r][c], columns padded with zeros to whole cache lines. `from` has the storage dtype S (may be
+// bf16), `to` has the accumulation dtype T.
 template <class S, class T = ComputeOf<S>>
 HWY_INLINE void pack_rows(const S* from, int64_t row_stride, int64_t rows, int64_t columns, T scale,
                           T* HWY_RESTRICT to) {
@@ -37,14 +37,15 @@ HWY_INLINE void pack_rows(const S* from, int64_t row_stride, int64_t rows, int64
   }
 }
 
-// Rows of T as products read and write them: in whole vectors and whole strips.
+// Rows of T that a micro-kernel reads and writes: whole vectors, and a multiple of kStrip rows.
 template <class T>
 struct Rows {
   T* data;
   int64_t stride;
 };
 
-// Whether rows can be used where they are: 5 % of attention over 64 positions. They have to lie close together, too.
+// Whether a tile can be used in place, without packing: saves 5 % of attention over 64 positions. Its rows must also be
+// close together in memory.
 template <class S, class T = ComputeOf<S>>
 HWY_INLINE bool usable_in_place(int64_t row_stride, int64_t rows, int64_t columns) {
   constexpr int64_t kClose = 1 << 17;  // bytes
@@ -52,7 +53,7 @@ HWY_INLINE bool usable_in_place(int64_t row_stride, int64_t rows, int64_t column
          rows * row_stride * static_cast<int64_t>(sizeof(T)) <= kClose;
 }
 
-// The rows in place, else a copy in `to`, with rows of zeros up to a whole strip.
+// The rows in place if possible, else a copy in `to`, padded with rows of zeros to a multiple of kMaxStrip.
 template <class S, class T = ComputeOf<S>>
 HWY_INLINE Rows<const T> whole_rows(const S* from, int64_t row_stride, int64_t rows, int64_t columns,
                                     T* HWY_RESTRICT to) {
@@ -65,7 +66,7 @@ HWY_INLINE Rows<const T> whole_rows(const S* from, int64_t row_stride, int64_t r
   return {to, row_size};
 }
 
-// to[r][c] = scale * from[r][c] or += where add; `from` is packed, `to` is strided.
+// to[r][c] = scale * from[r][c], or += if `add`; `from` is packed, `to` is strided.
 template <class S, class T = ComputeOf<S>>
 HWY_INLINE void unpack_rows(const T* HWY_RESTRICT from, int64_t rows, int64_t columns, T scale, bool add, S* to,
                             int64_t row_stride) {
