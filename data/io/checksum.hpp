@@ -1,7 +1,7 @@
-// XXH64 with seed 0: tells whether bytes are still those that were written.
+// XXH64 checksum (seed 0), to detect changed bytes.
 //
-// A change goes unnoticed with a probability of about 2^-64; it is no protection against intent. xxhsum -H1 prints the
-// same number. Of nothing it is 0xEF46DB3751D8E999.
+// The probability of an undetected change is about 2^-64. The checksum does not protect against deliberate changes.
+// `xxhsum -H1` prints the same value. The checksum of an empty input is 0xEF46DB3751D8E999.
 // Collet, "XXH64 algorithm description" (github.com/Cyan4973/xxHash, doc/xxhash_spec.md).
 #pragma once
 
@@ -14,7 +14,7 @@ namespace heed::data {
 class Checksum {
  public:
   Checksum();
-  // Adds bytes behind those already given; how they are cut into calls makes no difference.
+  // Appends bytes to the input. The value does not depend on how the input is split into calls.
   void update(const void* data, int64_t bytes);
   uint64_t value() const;
 
@@ -22,7 +22,7 @@ class Checksum {
   static constexpr int64_t kStripeBytes = 32;
 
   std::array<uint64_t, 4> lanes_;
-  std::array<unsigned char, kStripeBytes> rest_{};  // the last total_bytes_ % 32 bytes
+  std::array<unsigned char, kStripeBytes> rest_{};  // the last total_bytes_ % kStripeBytes bytes
   int64_t total_bytes_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// An open file of the operating system that closes itself.
+// An owning (RAII) file descriptor.
 #pragma once
 
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 namespace heed::train {
 
-// Calls again as long as a signal interrupts.
+// Repeats a system call while a signal interrupts it (EINTR).
 template <class Call>
 auto retry_interrupted(Call call) {
   auto result = call();
@@ -29,7 +29,7 @@ class Descriptor {
     return *this;
   }
   int number() const { return number_; }
-  // Not repeated when interrupted: Linux has released the number by then.
+  // Returns false on failure. Not retried on EINTR: Linux has already released the descriptor.
   bool close() { return number_ < 0 || ::close(std::exchange(number_, -1)) == 0 || errno == EINTR; }
 
  private:

@@ -31,7 +31,7 @@ void require_success(bool success, std::string_view action) {
   if (!success) fail(errno, action);
 }
 
-// Removes the file unless it has been renamed.
+// Removes the file unless it was renamed.
 class Temporary {
  public:
   explicit Temporary(fs::path path) : path_(std::move(path)) {}
@@ -50,7 +50,7 @@ class Temporary {
   bool renamed_ = false;
 };
 
-// A write beyond the size limit raises SIGXFSZ in the thread that writes. It is held back, then taken away unseen.
+// Blocks SIGXFSZ, which a write beyond the file size limit raises in the writing thread, and discards it afterwards.
 class SizeSignalHeldBack {
  public:
   SizeSignalHeldBack() {
@@ -93,7 +93,7 @@ void flush_folder(const fs::path& folder) {
       retry_interrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
   require_success(descriptor.number() >= 0, "the new file is in place, but its folder cannot be opened to flush it");
   const bool flushed = retry_interrupted([&] { return ::fsync(descriptor.number()); }) == 0;
-  // Some network file systems have no flush for folders.
+  // Some network file systems cannot flush directories.
   require_success(flushed || errno == EINVAL, "the new file is in place, but its folder cannot be flushed");
 }
 
@@ -105,7 +105,7 @@ void write_file_durably(const fs::path& path, std::string_view bytes) {
   const SizeSignalHeldBack no_size_signal;
 
   const fs::path temporary_path = path.parent_path() / temporary_name(path.filename().string());
-  ::unlink(temporary_path.c_str());  // left by a killed process that had the same number
+  ::unlink(temporary_path.c_str());  // left by a killed process with the same id
   Descriptor file(
       retry_interrupted([&] { return ::open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
   require_success(file.number() >= 0, "no new file can be made in its folder");

@@ -12,7 +12,7 @@ namespace {
 
 struct Header {
   char magic[kSealMagicBytes] = {};
-  uint64_t num_bytes = 0;  // of the file; of the body in version 2
+  uint64_t num_bytes = 0;  // size of the file; of the body in version 2
   uint64_t num_ranges = 0;
   uint64_t body_checksum = 0;
   uint64_t table_checksum = 0;
@@ -100,7 +100,7 @@ void require_version(const Header& header, std::string_view magic, const PosixFi
       kind.name);
 }
 
-// table: the ranges and the zeros behind them.
+// table: the ranges and the zeros after them.
 void check(const PosixFile& file, const SealKind& kind, const Header& header, const std::string& table,
            FileRange body) {
   require_intact(header.table_checksum == checksum(table), file, kind, "list of ranges");
@@ -137,7 +137,7 @@ void check_footer(const PosixFile& file, const SealKind& kind, const Header& foo
   check(file, kind, footer, table, {0, static_cast<int64_t>(footer.num_bytes)});
 }
 
-// An HDF5 file with the names of a token file's datasets, of version 2 since it has no block.
+// Whether it is an HDF5 file with the dataset names of a token file; without a checksum block, it must be version 2.
 bool has_lost_its_footer(const PosixFile& file) {
   std::string start(std::min<int64_t>(file.size(), kSealBlockBytes), '\0');
   file.read(0, start);

@@ -13,9 +13,9 @@ std::recursive_mutex& mutex() {
 
 }  // namespace
 
-// The error output is a setting of the thread.
+// The error output is a per-thread setting, so each call sets it.
 Hdf5Call::Hdf5Call() : lock_(mutex()) {
-  // Every object is closed by its owner. HDF5's own cleanup at exit crashes (1.10) where closing a file has failed.
+  // Every HDF5 object is closed by its owner. HDF5's own cleanup at exit crashes (1.10) if closing a file has failed.
   static const herr_t without_cleanup = H5dont_atexit();
   static_cast<void>(without_cleanup);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);

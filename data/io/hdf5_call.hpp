@@ -1,12 +1,12 @@
-// HDF5 may be built without threads in mind.
+// Serialization of HDF5 calls: HDF5 may be built without thread safety.
 #pragma once
 
 #include <mutex>
 
 namespace heed::data {
 
-// Held during every call of HDF5 in the whole program, also where the holder calls what makes another one. Keeps HDF5
-// from printing errors.
+// A lock to hold during every HDF5 call in the program. It is recursive: a function that holds it may call another one
+// that acquires it. It also stops HDF5 from printing errors.
 class Hdf5Call {
  public:
   Hdf5Call();

@@ -12,9 +12,7 @@ namespace heed::data {
 
 namespace {
 
-constexpr int64_t kMetadataBytes = int64_t{4} << 20;  // what HDF5 may write at any time beside the elements
-
-// Ids, sizes and return codes: all negative on failure.
+constexpr int64_t kMetadataBytes = int64_t{4} << 20;  // HDF5 may write this much in addition to the elements
 template <class T>
 T require_done(T result, const std::string& where, const char* what) {
   require<DataError>(result >= 0, "{}: HDF5 cannot {}", where, what);
@@ -58,7 +56,7 @@ void require_type(Hdf5Type asked, Hdf5Type type, const std::string& where) {
                       hdf5_type_name(asked));
 }
 
-// The elements first … first + count - 1 on disk.
+// The hyperslab of elements [first, first + count) on disk.
 Hdf5Id select(hid_t dataset, hsize_t first, hsize_t count, const std::string& where) {
   Hdf5Id space = require_id(H5Dget_space(dataset), where, "give its shape");
   require_done(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, &first, nullptr, &count, nullptr), where, "select");
@@ -77,14 +75,14 @@ Hdf5Id file_access(const std::string& where) {
   return access;
 }
 
-// Without a cache only the elements asked for are read and written, not the whole chunk around them.
+// Without a chunk cache, only the requested elements are read and written, not whole chunks.
 Hdf5Id dataset_access(const std::string& where) {
   Hdf5Id access = require_id(H5Pcreate(H5P_DATASET_ACCESS), where, "prepare access");
   require_done(H5Pset_chunk_cache(access.get(), 0, 0, 0.0), where, "leave out its cache");
   return access;
 }
 
-// Elements of a chunk.
+// Number of elements per chunk.
 hsize_t chunk_of(hid_t dataset, const std::string& where) {
   const Hdf5Id properties = require_id(H5Dget_create_plist(dataset), where, "give its layout");
   hsize_t chunk = 0;
@@ -98,15 +96,15 @@ int descriptor_of(hid_t file, const std::string& where) {
   return *static_cast<int*>(handle);
 }
 
-// Makes sure that HDF5 can write `bytes` more, and what it keeps in memory until the file is closed.
+// Reserves disk space for `bytes` more, and for the metadata that HDF5 keeps in memory until the file is closed.
 void reserve_space(hid_t object, int64_t bytes, const std::string& where) {
   const Hdf5Id file = require_id(H5Iget_file_id(object), where, "give its file");
-  hsize_t taken = 0;  // by chunks that have begun, too
+  hsize_t taken = 0;  // includes partly filled chunks
   require_done(H5Fget_filesize(file.get(), &taken), where, "give its size");
   reserve_space_up_to(descriptor_of(file.get(), where), static_cast<int64_t>(taken) + bytes + kMetadataBytes, where);
 }
 
-// A soft or external link may lead to another file, even one of another owner.
+// A soft or external link may lead to another file, even one of another user.
 void require_own_link(hid_t file, const std::string& name, const std::string& where) {
   H5L_info_t link{};
   require_done(H5Lget_info(file, name.c_str(), &link, H5P_DEFAULT), where, "open it");
@@ -219,7 +217,7 @@ std::vector<int64_t> Hdf5Dataset::chunk_addresses() const {
 
 Hdf5File Hdf5File::create(const std::string& path, int64_t user_block_bytes, const std::string& name) {
   const Hdf5Call call;
-  // HDF5 writes its first bytes behind the user block when it makes the file.
+  // H5Fcreate() already writes bytes after the user block.
   reserve_space_up_to(PosixFile(path, PosixFile::Access::open_or_create, name).descriptor(),
                       user_block_bytes + kMetadataBytes, name);
   const Hdf5Id access = file_access(name);
@@ -305,9 +303,9 @@ Hdf5Dataset Hdf5File::create_dataset(const std::string& name, Hdf5Type type, int
   const Hdf5Id space = require_id(H5Screate_simple(1, &size, &unlimited), name_, "make a shape");
   const Hdf5Id layout = require_id(H5Pcreate(H5P_DATASET_CREATE), name_, "make a layout");
   require_done(H5Pset_chunk(layout.get(), 1, &chunk), name_, "take these chunks");
-  // With one, it would hold the whole chunk in memory until that is written.
+  // With fill values, HDF5 would keep each whole chunk in memory until it is written.
   require_done(H5Pset_fill_time(layout.get(), H5D_FILL_TIME_NEVER), name_, "leave out fill values");
-  // The same text gives the same bytes.
+  // No timestamps: the same text produces the same bytes.
   require_done(H5Pset_obj_track_times(layout.get(), false), name_, "leave out times");
   const Hdf5Id access = dataset_access(name_);
   return {where("dataset", name), require_id(H5Dcreate2(file_.get(), name.c_str(), element_type(type), space.get(),
@@ -328,7 +326,7 @@ Hdf5Dataset Hdf5File::dataset(const std::string& name, std::initializer_list<Hdf
   for (const Hdf5Type type : types) names += (names.empty() ? "" : " or ") + std::string(hdf5_type_name(type));
   require<DataError>(std::count(types.begin(), types.end(), dataset.type()) > 0,
                      "{} has elements of type {}, they must be {}", place, hdf5_type_name(dataset.type()), names);
-  // Before memory is taken for them: elements that have not been written need none in the file.
+  // Checked before memory is allocated for the elements: unwritten elements need no space in the file.
   const auto stored = static_cast<int64_t>(H5Dget_storage_size(dataset.dataset_.get()));
   const auto element_bytes = static_cast<int64_t>(H5Tget_size(element_type(dataset.type())));
   require<DataError>(dataset.size() <= stored / element_bytes, "{} has {} elements, but only {} bytes", place,

@@ -1,11 +1,11 @@
-// HDF5 files: attributes of the root, and one-dimensional datasets that grow. Only this, data/io/hdf5_call.cpp and
-// train/checkpoint/hdf5_handle.hpp know HDF5's headers.
+// HDF5 files with attributes of the root group and one-dimensional extendible datasets. Only data/io/hdf5_file.cpp,
+// data/io/hdf5_call.cpp and train/checkpoint/hdf5_handle.hpp include the HDF5 headers.
 //
-// Every return code is checked; errors are DataError naming the file and what was not possible, and HDF5 prints nothing
-// itself.
+// Return codes are checked. Errors are DataError with the file and the operation that failed; HDF5 itself prints
+// nothing.
 //
-// Open only files that check_seal() has passed: HDF5 trusts what it reads. Writing reserves disk space before HDF5
-// writes, since HDF5 1.10 may crash when the disk is full: the error then comes from here.
+// Open only files that check_seal() has verified: HDF5 trusts its input. Disk space is reserved before HDF5 writes,
+// because HDF5 1.10 may crash when the disk is full; a full disk is therefore a DataError.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@
 
 namespace heed::data {
 
-// Of elements on disk, little-endian.
+// Element type on disk, little-endian.
 enum class Hdf5Type { u8, u16, u32, u64 };
 
 const char* hdf5_type_name(Hdf5Type type);  // "u8" …
 
-// An object that HDF5 counts references of.
+// Owns one reference to an HDF5 object.
 class Hdf5Id {
  public:
   Hdf5Id() = default;
@@ -37,7 +37,8 @@ class Hdf5Id {
   ~Hdf5Id();
 
   int64_t get() const { return id_; }
-  // As the destructor does, and tells whether it worked: a file writes its last bytes when it is closed.
+  // Releases the object, as the destructor does, and returns whether that succeeded: closing a file writes its last
+  // bytes.
   bool close();
 
  private:
@@ -49,8 +50,8 @@ class Hdf5Dataset {
   int64_t size() const;
   Hdf5Type type() const { return type_; }
 
-  // T: uint8_t, uint16_t, uint32_t or uint64_t, and just the type on disk: HDF5 would convert, but reads short pieces
-  // ten times slower then (measured). Throws ValueError for another one, and for elements outside the dataset.
+  // T is uint8_t, uint16_t, uint32_t or uint64_t and must match the type on disk: HDF5 would convert, but short reads
+  // are then ten times slower (measured). Throws ValueError for another type, and for elements outside the dataset.
   template <class T>
   void append(std::span<const T> values);
   template <class T>
@@ -60,8 +61,8 @@ class Hdf5Dataset {
 
   int64_t chunk_elements() const;
 
-  // Of each chunk, in the order of the elements: where it is in the file. HDF5 counts from the first byte of the file
-  // or from the end of its user block: that depends on the version of HDF5.
+  // The file address of each chunk, in the order of the elements. Depending on its version, HDF5 counts addresses from
+  // the first byte of the file or from the end of the user block.
   std::vector<int64_t> chunk_addresses() const;
 
  private:
@@ -75,15 +76,15 @@ class Hdf5Dataset {
 
 class Hdf5File {
  public:
-  // Begins again in an existing file, or makes one. user_block_bytes: left free at the beginning, 0 or a power of two
-  // of at least 512. name: what error texts call the file.
+  // Creates the file, or truncates an existing one. user_block_bytes: size of the user block, 0 or a power of two of at
+  // least 512. name: the name of the file in error messages.
   static Hdf5File create(const std::string& path, int64_t user_block_bytes, const std::string& name);
   static Hdf5File create(const std::string& path) { return create(path, 0, quoted_path(path)); }
-  static Hdf5File open(const std::string& path);  // to read
+  static Hdf5File open(const std::string& path);  // read-only
 
-  FileStamp stamp() const;  // of the file that HDF5 has open
+  FileStamp stamp() const;  // status of the file that HDF5 has open
 
-  // Datasets must be closed before; what they and the attributes hold is in the file after this.
+  // Close the datasets first. Afterwards all their elements and all attributes are in the file.
   void close();
 
   void write_attribute(const std::string& name, int64_t value);
@@ -92,10 +93,10 @@ class Hdf5File {
   int64_t integer_attribute(const std::string& name) const;
   std::string text_attribute(const std::string& name) const;
 
-  // Empty, stored in chunks of chunk_elements.
+  // Creates an empty, extendible dataset with chunks of chunk_elements elements.
   Hdf5Dataset create_dataset(const std::string& name, Hdf5Type type, int64_t chunk_elements);
-  // Throws DataError unless it is one-dimensional, of one of these types, stored in chunks without filters, and all its
-  // elements are in this file: a link to another file is not followed.
+  // Opens a dataset. Throws DataError unless it is one-dimensional, of one of `types`, chunked without filters, and
+  // stored completely in this file: links to other files are not followed.
   Hdf5Dataset dataset(const std::string& name, std::initializer_list<Hdf5Type> types) const;
 
  private:

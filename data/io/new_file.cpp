@@ -36,7 +36,7 @@ bool is_unsupported(int error) {
   throw DataError(fmt::format("{} cannot be given its name: {}", quoted_path(path), std::strerror(error)));
 }
 
-// A lock of the open file, not of the process; also on other machines where the file system is shared.
+// A lock of the open file description, not of the process; on a shared file system it also holds on other machines.
 bool lock(int descriptor) {
   struct flock whole {};
   whole.l_type = F_WRLCK;
@@ -44,7 +44,7 @@ bool lock(int descriptor) {
   return ::fcntl(descriptor, F_OFD_SETLK, &whole) == 0;
 }
 
-// Also before the mark is written whole, and after HDF5 has emptied the file to make its own.
+// Also true before the mark is completely written, and after HDF5 has truncated the file to create its own.
 bool has_mark(const PosixFile& file) {
   constexpr std::string_view kCompleteMark = "heed token file";
   std::string start(std::min<size_t>(kUnfinishedMark.size(), static_cast<size_t>(file.size())), '\0');
@@ -54,7 +54,7 @@ bool has_mark(const PosixFile& file) {
   return kUnfinishedMark.starts_with(start) || kCompleteMark.starts_with(start);
 }
 
-// What dead processes left of earlier attempts at this path.
+// Removes the files of dead processes that tried to create this path.
 void remove_leftovers(const std::string& path) {
   const std::string start = fs::path(path).filename().string() + std::string(kTemporaryMark);
   std::error_code unreadable;
@@ -69,7 +69,7 @@ void remove_leftovers(const std::string& path) {
       const PosixFile file(entry->path().string(), PosixFile::Access::read_write);
       if (has_mark(file) && lock(file.descriptor())) ::unlink(entry->path().c_str());
     } catch (const DataError&) {
-      // Not a file of ours, or gone by now.
+      // Not a file of heed, or removed in the meantime.
     }
   }
 }
@@ -78,7 +78,7 @@ std::string temporary_path(const std::string& path) {
   return fmt::format("{}{}{:0{}x}", path, kTemporaryMark, std::random_device()() & 0xFFFFFF, kRandomPlaces);
 }
 
-// The files that a signal removes. The strings live as long as they are listed.
+// The files that a signal removes. Each string lives as long as it is listed.
 constexpr size_t kMostFiles = 16;
 std::atomic<const char*> files_to_remove[kMostFiles];
 
@@ -86,14 +86,14 @@ extern "C" void remove_files_and_end(int signal_number) {
   for (const auto& file : files_to_remove) {
     if (const char* path = file.load(); path != nullptr) ::unlink(path);
   }
-  // The handler was for one time: the signal ends the process when this one returns.
+  // The handler was reset (SA_RESETHAND): the signal ends the process when this function returns.
   ::raise(signal_number);
 }
 
 void remove_on_signal(const char* path) {
   for (const int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction action {};
-    // What the parent ignores, or another part of the program handles, stays as it is.
+    // Signals that the parent ignores, or that another part of the program handles, stay unchanged.
     if (::sigaction(signal_number, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;
     action.sa_handler = remove_files_and_end;
     action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -118,7 +118,7 @@ bool reserve_name(const std::string& from, const std::string& to) {
   const FileStamp reserved = stamp_of(descriptor, quoted_path(to));
   ::close(descriptor);
   const std::optional<FileStamp> now = stamp_at(to);
-  // Another program may have put its own there since.
+  // Another program may have replaced the file in the meantime.
   if (!now || now->device != reserved.device || now->inode != reserved.inode || now->bytes > 0) refuse_name(to, EEXIST);
   if (std::rename(from.c_str(), to.c_str()) != 0) refuse_name(to, errno);
   return true;
@@ -166,7 +166,7 @@ void NewFile::commit() {
       give_name(working_path_, path_, Naming::reserve);
   committed_ = true;
   const int descriptor = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Some file systems cannot sync a folder; the file itself is safe by now.
+  // Some file systems cannot flush a directory; the file itself is safe by now.
   if (descriptor >= 0) {
     ::fsync(descriptor);
     ::close(descriptor);

@@ -1,9 +1,9 @@
-// A file that appears whole or not at all, and never in the place of another.
+// A new file that appears completely or not at all, and never replaces another file.
 //
-// It is written as `<path>.tmp-XXXXXX`, locked as long as its process lives. SIGINT, SIGTERM and SIGHUP, where nothing
-// else handles them, remove it before they end the process. What a process that was killed left there is removed by the
-// next NewFile of the same path: only files of such a name that begin with a mark of heed, or with zeros as before the
-// mark is written, and that no process on any machine has locked.
+// It is written as `<path>.tmp-XXXXXX` and stays locked while the NewFile exists. SIGINT, SIGTERM and SIGHUP remove it
+// before they end the process, unless they are ignored or handled elsewhere. The next NewFile of the same path removes
+// the files of killed processes: only files with such a name that start with a mark of heed (or with zeros, if the mark
+// is not written yet) and that no process on any machine has locked.
 #pragma once
 
 #include <string>
@@ -13,23 +13,23 @@
 
 namespace heed::data {
 
-// What the file begins with until it is complete.
+// The first bytes of the file until its writer overwrites them.
 inline constexpr std::string_view kUnfinishedMark = "heed unfinished\n";
 
 class NewFile {
  public:
-  // Creates the file; it holds kUnfinishedMark. Throws DataError naming path and the reason.
+  // Creates the temporary file, with kUnfinishedMark as its content. Throws DataError with the path and the reason.
   explicit NewFile(std::string path);
-  // Removes the file, if commit() has not been.
+  // Removes the file unless commit() succeeded.
   ~NewFile();
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
-  // Where to write it. Not for error texts: those name the final path.
+  // The path to write to. Error messages use the final path instead.
   const std::string& working_path() const { return working_path_; }
 
-  // Brings the file to the disk, gives it its name, and brings that to the disk. Throws DataError where there is a file
-  // of that name by now, which stays as it is, or where the name cannot be given.
+  // Flushes the file to the disk, renames it to the final path and flushes the directory. Throws DataError if a file of
+  // that name exists by now (it stays unchanged), or if the rename fails.
   void commit();
 
  private:
@@ -39,13 +39,14 @@ class NewFile {
   bool committed_ = false;
 };
 
-// How a file gets another name, which must be free.
-//   rename   in one step (renameat2 with RENAME_NOREPLACE)
-//   link     by a second name, then the first is removed
-//   reserve  by an empty file of that name, which is then replaced: for file systems that have neither
+// How a file is renamed to a name that must not exist yet.
+//   rename   atomically (renameat2 with RENAME_NOREPLACE)
+//   link     creates a hard link with the new name, then removes the old name
+//   reserve  creates an empty file with the new name, then replaces it: for file systems without the other two
 enum class Naming { rename, link, reserve };
 
-// False where the file system does not have this way. Throws DataError where the name is taken, and for other errors.
+// Returns false if the file system does not support this method. Throws DataError if the name exists, or on other
+// errors.
 bool give_name(const std::string& from, const std::string& to, Naming naming);
 
 }  // namespace heed::data

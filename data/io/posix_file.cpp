@@ -22,7 +22,7 @@ void require_done(bool done, const std::string& name, const char* what) {
 }
 
 int flags_of(PosixFile::Access access) {
-  // Without O_NONBLOCK opening a pipe would wait for a writer.
+  // Without O_NONBLOCK, opening a pipe would wait for a writer.
   if (access == PosixFile::Access::read) return O_RDONLY | O_CLOEXEC | O_NONBLOCK;
   const int if_missing = access == PosixFile::Access::create           ? O_CREAT | O_EXCL
                          : access == PosixFile::Access::open_or_create ? O_CREAT

@@ -10,7 +10,7 @@ namespace {
 
 uint8_t byte_at(std::string_view text, int64_t i) { return static_cast<uint8_t>(text[i]); }
 
-// Bytes of the character that `first` begins; 0 if none begins so.
+// Length in bytes of a character that begins with `first`; 0 if there is none.
 int64_t length_from(uint8_t first) {
   if (first < 0x80) return 1;
   if (0xC2 <= first && first <= 0xDF) return 2;
@@ -19,14 +19,14 @@ int64_t length_from(uint8_t first) {
   return 0;
 }
 
-// The second byte is where overlong forms, surrogates and numbers beyond U+10FFFF show.
+// The second byte reveals overlong forms, surrogates and code points above U+10FFFF.
 bool may_follow(uint8_t first, uint8_t second) {
   const uint8_t lowest = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const uint8_t highest = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
   return lowest <= second && second <= highest;
 }
 
-// C0, DEL, C1; line and paragraph separator; marks that change the direction of text.
+// C0, DEL, C1; line and paragraph separators; bidirectional controls.
 bool is_control(char32_t c) {
   return c < 0x20 || (0x7F <= c && c < 0xA0) || (0x2028 <= c && c <= 0x202E) || (0x2066 <= c && c <= 0x2069);
 }

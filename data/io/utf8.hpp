@@ -15,26 +15,26 @@ struct Utf8Step {
   char32_t code_point = 0;  // if valid
 };
 
-// What text begins with; it must not be empty.
+// Decodes the first character of text, which must not be empty.
 //   valid       a character of `length` bytes
-//   incomplete  text ends inside what may become a character: length is all of it
-//   invalid     bytes that are no UTF-8: length is the longest beginning of a character among them, or 1, which is what
-//               one U+FFFD stands for
+//   incomplete  text ends inside a possible character: length is the size of text
+//   invalid     not UTF-8: length is that of the longest prefix of a character (the maximal subpart), at least 1; these
+//               are the bytes that one U+FFFD replaces
 Utf8Step next_character(std::string_view text);
 
-// Throws ValueError for a surrogate and beyond U+10FFFF.
+// Throws ValueError for a surrogate and above U+10FFFF.
 void append_utf8(std::string& text, char32_t code_point);
 
-// What a terminal can show: control characters (C0, DEL, C1), line and paragraph separators and those that change the
-// direction of text become \u001B, bytes that are not UTF-8 \xFF. All else stays, so this can be applied to what went
-// through it already. Line feeds and tabs stay if they are layout.
+// Escapes text for a terminal. Control characters (C0, DEL, C1), line and paragraph separators and bidirectional
+// controls become \u001B, bytes that are not UTF-8 become \xFF. Everything else is unchanged, so escaping twice has no
+// further effect. Layout::keep leaves line feeds and tabs as they are.
 enum class Layout { escape, keep };
 std::string printable(std::string_view text, Layout layout = Layout::escape);
 
-// The same in double quotes, with \" and \\ for those two: how every message names a path, a key or a value.
+// The same in double quotes, with \" and \\ for these two: the form of every path, key and value in messages.
 std::string quoted_text(std::string_view text);
 
-// For error texts: `'?' (U+003F)`, and only `U+000A` for a control character.
+// For error messages: `'?' (U+003F)`, or only `U+000A` for a control character.
 std::string describe_character(char32_t code_point);
 
 }  // namespace heed::data

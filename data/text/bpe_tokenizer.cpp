@@ -68,8 +68,7 @@ int32_t BpeTokenizer::join(int32_t left, int32_t right) const {
 
 template <class UsePiece>
 void BpeTokenizer::encode_word(std::string_view word, std::vector<int32_t>& ids, UsePiece use_piece) const {
-  std::vector<int32_t> symbols(word.size()),
-      joined(word.size(), kNoPiece);  // joined[i]: symbol i with the one after it
+  std::vector<int32_t> symbols(word.size()), joined(word.size(), kNoPiece);  // joined[i]: merge of symbols i and i + 1
   std::transform(word.begin(), word.end(), symbols.begin(), [](char c) { return static_cast<uint8_t>(c); });
   const auto look_up = [&](size_t i) {
     joined[i] = i + 1 < symbols.size() ? join(symbols[i], symbols[i + 1]) : kNoPiece;
@@ -91,7 +90,7 @@ void BpeTokenizer::encode_word(std::string_view word, std::vector<int32_t>& ids,
 
 std::vector<int32_t> BpeTokenizer::encode(std::string_view text, Unknown) const {
   std::vector<int32_t> ids;
-  std::unordered_map<std::string_view, std::vector<int32_t>> known;  // a text is made of few different words
+  std::unordered_map<std::string_view, std::vector<int32_t>> known;  // cache: a text has few different words
   for (std::string_view rest = text; !rest.empty();) {
     std::string_view word = rest.substr(0, word_length(rest));
     rest.remove_prefix(word.size());

@@ -49,11 +49,11 @@ void WordCounts::halve(bool long_words) {
 
 namespace {
 
-// Stands for the word separator in SentencePiece, which lets it only begin a piece: just what a space does in a word.
+// SentencePiece's word separator. It may occur only at the start of a token, exactly as a space in a word here.
 constexpr char32_t kSpace = 0x2581;
 
-// Printable ASCII stays as it is. Control characters become their pictures, which count as punctuation; bytes above 127
-// become letters of Latin Extended-A.
+// Printable ASCII is unchanged. Control characters become their Unicode pictures, which count as punctuation; bytes
+// above 127 become letters of Latin Extended-A.
 char32_t character_of(uint8_t byte) {
   if (byte == ' ') return kSpace;
   if (byte < 0x20) return 0x2400 + byte;
@@ -82,7 +82,7 @@ std::string to_bytes(std::string_view text) {
   return bytes;
 }
 
-// The words of counts, which must stay, as SentencePiece's "tsv" reads them, most frequent first.
+// The words of `counts`, most frequent first, in SentencePiece's "tsv" format. `counts` must outlive the iterator.
 class WordIterator final : public sentencepiece::SentenceIterator {
  public:
   explicit WordIterator(const WordCounts& counts) {
@@ -131,7 +131,7 @@ void require_bpe_training() {}
 
 std::vector<std::string> train_bpe(const WordCounts& counts, int64_t num_merges) {
   if (counts.words().empty() || num_merges == 0) return {};
-  const int64_t vocab_size = 1 + count_different_bytes(counts) + num_merges;  // its unknown piece, then the bytes
+  const int64_t vocab_size = 1 + count_different_bytes(counts) + num_merges;  // the unknown token, then the bytes
   WordIterator words(counts);
   std::string model;
   require_ok(sentencepiece::SentencePieceTrainer::Train(
@@ -157,7 +157,8 @@ std::vector<std::string> train_bpe(const WordCounts& counts, int64_t num_merges)
   sentencepiece::SentencePieceProcessor processor;
   require_ok(processor.LoadFromSerializedProto(model));
   std::vector<std::string> merged;
-  // In a long text it leaves out the rarest characters (it sums their shares in f32) and makes as many pieces more.
+  // On a long text, SentencePiece omits the rarest characters (it sums their frequencies in f32) and makes as many more
+  // merges.
   for (int id = 1; id < processor.GetPieceSize() && static_cast<int64_t>(merged.size()) < num_merges; ++id) {
     const std::string bytes = to_bytes(processor.IdToPiece(id));
     if (bytes.size() >= 2) merged.push_back(bytes);

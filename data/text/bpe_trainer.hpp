@@ -1,5 +1,5 @@
-// Learns the pieces of a bpe tokenizer from words and their counts. The learning is SentencePiece's, where this build
-// has it (HEED_HAVE_SENTENCEPIECE); it sees each byte as a character of its own, so nothing in a text is special to it.
+// Trains a bpe vocabulary from word counts, with SentencePiece if the build has it (HEED_HAVE_SENTENCEPIECE).
+// SentencePiece reads each byte as a separate character, so no text has a special meaning.
 // Kudo and Richardson 2018, "SentencePiece" (arXiv 1808.06226).
 #pragma once
 
@@ -13,29 +13,30 @@ namespace heed::data {
 
 bool can_train_bpe();
 
-// Throws ConfigError, naming the packages that are missing, if the build cannot train.
+// Throws ConfigError with the missing packages if the build cannot train.
 void require_bpe_training();
 
-// Words and how often each occurs, cut as word_length() cuts them.
+// The different words of a text, split by word_length(), with their counts.
 //
-// Learning takes time and memory for each different word (measured: 100 to 170 bytes and up to 20 microseconds for each
-// of its bytes). So where different words exceed kMaxLongBytes (words over 32 bytes, as in texts without blanks) or
-// kMaxShortBytes, only every second, fourth, eighth … of them is kept, chosen by its checksum: evenly over the text,
-// and always the same. What is kept counts in full. Encoding is not concerned: it takes every text.
+// The cost of training grows with the different words (measured: 100 to 170 bytes and up to 20 microseconds for each of
+// their bytes). Two limits therefore apply: kMaxLongBytes for words over 32 bytes (as in texts without spaces),
+// kMaxShortBytes for all others. Above a limit, only every second, fourth, eighth … of these words is kept, selected by
+// its checksum: evenly distributed over the text, and deterministic. The words that are kept have their full counts.
+// Encoding is not affected: it works for every text.
 class WordCounts {
  public:
   static constexpr int64_t kLongWordBytes = 32, kMaxLongBytes = int64_t{1} << 20, kMaxShortBytes = int64_t{8} << 20;
 
-  // Counts the words of text. A text of lines has no line feeds in its words.
+  // Counts the words of text. line_feeds_are_tokens: line feeds are not part of the words.
   void add(std::string_view text, bool line_feeds_are_tokens);
 
   const std::unordered_map<std::string, int64_t>& words() const { return words_; }
 
  private:
-  // Of the words up to kLongWordBytes, and of the longer ones.
+  // Sampling state: shares_[0] for words up to kLongWordBytes bytes, shares_[1] for longer ones.
   struct Share {
     int64_t bytes = 0;
-    uint64_t divisor = 1;  // those are kept whose checksum it divides
+    uint64_t divisor = 1;  // only words whose checksum is a multiple of it are kept
   };
 
   static bool is_long(std::string_view word) { return static_cast<int64_t>(word.size()) > kLongWordBytes; }
@@ -46,10 +47,10 @@ class WordCounts {
   Share shares_[2];
 };
 
-// At most num_merges pieces of two bytes or more, in the order of merging; fewer if the words yield no more. The same
-// words give the same pieces. A piece stays inside a word and has at most 32 bytes. Letters, digits and punctuation of
-// ASCII do not mix; bytes above 127 count as letters.
-// Throws DataError where SentencePiece fails, and what require_bpe_training() throws.
+// Returns at most num_merges merged tokens of two bytes or more, in the order of merging; fewer if the words allow no
+// more. The result is deterministic. A token stays within a word and has at most 32 bytes. ASCII letters, digits and
+// punctuation do not mix within a token; bytes above 127 count as letters.
+// Throws DataError if SentencePiece fails, and what require_bpe_training() throws.
 std::vector<std::string> train_bpe(const WordCounts& counts, int64_t num_merges);
 
 }  // namespace heed::data

@@ -1,4 +1,5 @@
-// One token per byte: id = byte, 256 of them, and the end token 256 if there is one (byte 10 then never occurs).
+// Byte-level tokenizer: ids 0 to 255 are the bytes. If there is an end token, it has id 256 and encodes every line
+// feed (id 10 then never occurs).
 #pragma once
 
 #include "data/text/tokenizer.hpp"

@@ -1,4 +1,4 @@
-// Decodes token by token for printing: what it gives is UTF-8 at any time, though a character may span several tokens.
+// Incremental decoding for printing: the output is always valid UTF-8, although a character may span several tokens.
 #pragma once
 
 #include "data/text/tokenizer.hpp"
@@ -10,12 +10,13 @@ class StreamDecoder {
   // Keeps a reference to the tokenizer.
   explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // What can be printed once this token is there: whole characters. The beginning of a character is held back. Bytes
-  // that can be no character come out as U+FFFD, one for each beginning of a character that breaks off (or stray byte).
-  // Throws ValueError for an id outside the vocabulary.
+  // Returns the characters that this token completes. An incomplete character is held back. Invalid bytes become
+  // U+FFFD, one for each incomplete prefix of a character or stray byte. Throws ValueError for an id outside the
+  // vocabulary.
   std::string push(int32_t id);
 
-  // After the last token: U+FFFD for a character that was begun, else nothing. Then it can start anew.
+  // Call after the last token: returns U+FFFD if a character is incomplete, else nothing. The decoder can then be
+  // reused.
   std::string finish();
 
  private:

@@ -40,7 +40,7 @@ std::unique_ptr<Tokenizer> make_char_tokenizer(const TextFile& file, bool has_en
     try {
       return characters_in(text_form(TokenizerKind::character, has_end_token));
     } catch (const DataError&) {
-      characters_in(TextForm::bytes);  // throws, too, and counts every byte of the file
+      characters_in(TextForm::bytes);  // throws, too, with the offset in the bytes of the file
       throw;
     }
   });
@@ -49,7 +49,7 @@ std::unique_ptr<Tokenizer> make_char_tokenizer(const TextFile& file, bool has_en
   return std::make_unique<CharTokenizer>(std::move(code_points), has_end_token);
 }
 
-// text without the words at its ends that may be parts of longer ones.
+// text without a first and a last word that may be incomplete.
 std::string_view whole_words(std::string_view text, bool begins_file, bool ends_file) {
   const auto word_begin = [&](size_t place) {
     return place == std::string_view::npos ? place : place + (text[place] == '\n' ? 1 : 0);
@@ -85,8 +85,8 @@ bool is_join(std::string_view piece, const std::unordered_set<std::string_view>&
   return false;
 }
 
-// Learning yields merges that never happen, since others come before them. A vocabulary that ends with one is refilled
-// without them, as far as there are others.
+// Training yields merges that encoding never performs, because other merges precede them. If the vocabulary ends with
+// such a merge, all of these are replaced by further merges, as far as there are any.
 std::vector<std::string> useful_merges(const WordCounts& counts, int64_t wanted) {
   std::vector<std::string_view> words;
   for (const auto& [word, count] : counts.words()) words.emplace_back(word);

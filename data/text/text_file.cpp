@@ -31,7 +31,7 @@ void TextFile::require_unchanged() const {
 
 std::string for_each_piece(const TextFile& file, TextForm form, const UsePiece& use) {
   TextNormalizer normalizer(form);
-  std::string fresh, text;  // text begins with what the last call left
+  std::string fresh, text;  // text begins with the bytes that the last call of `use` left
   for (int64_t offset = 0; offset < file.size();) {
     fresh.resize(std::min(kPieceBytes, file.size() - offset));
     file.read(offset, fresh);

@@ -1,4 +1,4 @@
-// A text on disk, read in pieces: no more of it than one piece is ever in memory.
+// A text file on disk, read in chunks: only about one chunk at a time is in memory.
 #pragma once
 
 #include <functional>
@@ -8,21 +8,22 @@
 
 namespace heed::data {
 
-// Calls back while a long text is worked on: what is being done, bytes done, bytes in all.
+// Progress callback for a long text: the current phase, bytes done, total bytes.
 using Progress = std::function<void(const char* phase, int64_t done_bytes, int64_t total_bytes)>;
 
 class TextFile {
  public:
-  // Throws DataError naming the absolute path and data.path: not there, not a file, not readable.
+  // Throws DataError with the absolute path and the key data.path if the file does not exist, is not a regular file, or
+  // cannot be read.
   explicit TextFile(const std::string& path);
 
-  int64_t size() const { return stamp_.bytes; }  // when it was opened
+  int64_t size() const { return stamp_.bytes; }  // when the file was opened
   const std::string& name() const { return file_.name(); }
 
   // Throws DataError if the file has become shorter, or cannot be read.
   void read(int64_t offset, std::span<char> bytes) const { file_.read(offset, bytes); }
 
-  // Throws DataError if the file was written to since it was opened, unless it only grew.
+  // Throws DataError if the file was modified since it was opened, unless it has grown.
   void require_unchanged() const;
 
  private:
@@ -31,15 +32,16 @@ class TextFile {
 };
 
 struct TextPiece {
-  std::string_view text;  // in the form asked for
-  std::string_view file;  // the bytes of the file that were read for it: together with those of the others, all of them
-  bool is_last = false;   // there is no next one, all must be taken
-  int64_t end = 0;        // bytes of the file that have been read
+  std::string_view text;  // in the requested form
+  std::string_view file;  // the bytes of the file read for this chunk; those of all chunks are the whole file
+  bool is_last = false;   // no chunk follows: all of the text must be consumed
+  int64_t end = 0;        // number of bytes of the file read so far
 };
 
-// Goes through the file from its first byte to its last. `use` is given text and returns how many of its bytes it took;
-// those left come again at the beginning of the next piece. Gives what the form changed (TextNormalizer::changes()).
-// Throws DataError if the file was written to since it was opened, unless it only grew.
+// Passes the file to `use` in chunks, from the first byte to the last. `use` returns the number of bytes of text that
+// it has consumed; the rest is repeated at the start of the next chunk. Returns what the form changed
+// (TextNormalizer::changes()). Throws DataError if the file was modified since it was opened, unless it has grown;
+// ValueError if bytes at the end are not consumed.
 using UsePiece = std::function<int64_t(const TextPiece& piece)>;
 std::string for_each_piece(const TextFile& file, TextForm form, const UsePiece& use);
 

@@ -1,4 +1,4 @@
-// What a text file's marks of other systems become before it is cut into tokens.
+// Normalization of byte order marks and line endings before a text is tokenized.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +9,26 @@
 
 namespace heed::data {
 
-//   bytes  nothing is changed
-//   text   a byte order mark (EF BB BF) at the very beginning is left out, and so are carriage returns right before a
-//          line feed: lines end in a line feed alone
-//   lines  as text, and carriage returns at the end of the file are left out: they end its last line
+//   bytes  unchanged
+//   text   without a byte order mark (EF BB BF) at the very start, and without carriage returns directly before a line
+//          feed: lines end in a line feed alone
+//   lines  as text, and without carriage returns at the end of the file: they end its last line
 enum class TextForm { bytes, text, lines };
 
-// How a tokenizer of this kind reads a text: lines where line feeds are its end token; otherwise bytes for byte, whose
-// tokens are the file's bytes, and text for char and bpe.
+// The form in which such a tokenizer reads a text: lines if it has an end token; otherwise bytes for byte, whose tokens
+// are the bytes of the file, and text for char and bpe.
 TextForm text_form(TokenizerKind kind, bool has_end_token);
 
-// Brings a text that comes in pieces, cut anywhere, into its form.
+// Normalizes a text that is added in chunks. Chunks may be split at any byte, except inside the byte order mark.
 class TextNormalizer {
  public:
-  // at_begin: the first piece begins the file.
+  // at_begin: the first chunk is the start of the file.
   explicit TextNormalizer(TextForm form, bool at_begin = true) : form_(form), at_begin_(at_begin) {}
 
-  // Appends what `piece` becomes to text. is_last: the file ends with it.
+  // Appends the normalized chunk `piece` to text. is_last: the file ends with this chunk.
   void add(std::string_view piece, bool is_last, std::string& text);
 
-  // "byte order mark removed, 12 CRLF line endings converted to LF"; empty: nothing was changed.
+  // "byte order mark removed, 12 CRLF line endings converted to LF"; empty if nothing was changed.
   std::string changes() const;
 
  private:
@@ -36,7 +36,7 @@ class TextNormalizer {
   bool at_begin_;
   bool had_mark_ = false;
   int64_t line_ends_ = 0;
-  size_t held_ = 0;  // carriage returns at the end of the pieces so far
+  size_t held_ = 0;  // carriage returns at the end of the chunks so far
 };
 
 }  // namespace heed::data

@@ -13,8 +13,8 @@ namespace heed::data {
 
 namespace {
 
-// Serialized: magic, kind, has_end_token, u32 number of pieces without the end token, then of each its length and its
-// bytes, then the checksum (u64) of all that.
+// Serialized format: magic, kind, has_end_token, number of tokens without the end token (u32), length (one byte) and
+// bytes of each token, checksum of all these bytes (u64).
 constexpr std::string_view kMagic = "heedtok2";
 constexpr size_t kHeaderBytes = kMagic.size() + 2 + sizeof(uint32_t), kSmallestBytes = kHeaderBytes + sizeof(uint64_t);
 
@@ -132,7 +132,7 @@ std::unique_ptr<Tokenizer> Tokenizer::parse(std::string_view serialized) {
   } catch (const ValueError& error) {
     require_intact(false, error.what());
   }
-  // Whatever a constructor did not look at would show here.
+  // Detects everything that the constructors do not check.
   require_intact(tokenizer->serialize() == serialized, "its table is not what its kind has");
   return tokenizer;
 }

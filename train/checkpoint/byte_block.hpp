@@ -1,4 +1,4 @@
-// Memory whose size is known or grows, and that is not zeroed first.
+// A resizable byte buffer without zero-initialization.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ class ByteBlock {
     require<MemoryError>(resize(size), "out of memory: {} bytes asked for (a checkpoint)", size);
   }
 
-  // Keeps what fits, may move it. False, and nothing has changed, where there is no memory.
+  // Keeps the content that fits; may move the buffer. Returns false, and changes nothing, if there is no memory.
   bool resize(int64_t size) noexcept {
-    void* moved = std::realloc(data_.get(), static_cast<size_t>(size) + 1);  // of 0 bytes realloc gives nothing
+    void* moved = std::realloc(data_.get(), static_cast<size_t>(size) + 1);  // realloc() of 0 bytes may return null
     if (moved == nullptr) return false;
     static_cast<void>(data_.release());
     data_.reset(static_cast<char*>(moved));

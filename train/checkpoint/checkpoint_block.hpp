@@ -1,12 +1,12 @@
-// The first 512 bytes of a checkpoint: the HDF5 user block, which HDF5 itself skips.
+// The header of a checkpoint: its first 512 bytes, which are the HDF5 user block that HDF5 skips.
 //
-// Little-endian; what is not listed is zero:
-//   0    16 bytes  "heed checkpoint\n"
-//   16   u64       version of the format, 1
-//   24   u64       bytes behind the block: the HDF5 file
-//   32   u64       checksum of the bytes behind the block
+// Little-endian; bytes that are not listed are zero:
+//   0    16 bytes  magic: "heed checkpoint\n"
+//   16   u64       format version, 1
+//   24   u64       number of bytes after the block: the HDF5 file
+//   32   u64       checksum of the bytes after the block
 //   504  u64       checksum of bytes 0 to 503
-// A later version keeps this block's size, mark, version and last checksum where they are.
+// Later versions keep the size of the block and the positions of the magic, the version and the last checksum.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 namespace heed::train {
 
 inline constexpr int64_t kBlockBytes = 512;
-// The first bytes of every checkpoint, also of one that is damaged further on.
+// The magic: the first bytes of every checkpoint, even if the rest is damaged.
 inline constexpr std::string_view kCheckpointMark = "heed checkpoint\n";
 
 struct CheckpointBlock {
@@ -26,12 +26,12 @@ struct CheckpointBlock {
 
 std::array<char, kBlockBytes> encode_block(const CheckpointBlock& block);
 
-// start: the first kBlockBytes of a file, or all of a shorter one.
-// Throws CheckpointError with the reason only where they are not those of a whole, undamaged block of this version, or
-// where the file is longer or shorter than the block says.
+// start: the first kBlockBytes bytes of a file, or the whole of a shorter file.
+// Throws CheckpointError with only the reason if they are not a complete, undamaged block of this version, or if the
+// file size differs from the size in the block.
 CheckpointBlock decode_block(std::string_view start, int64_t file_bytes);
 
-// Throws CheckpointError where the checksum of the bytes behind the block is another one.
+// Throws CheckpointError if `actual`, the checksum of the bytes after the block, differs from the one in the block.
 void require_checksum(const CheckpointBlock& block, uint64_t actual);
 
 }  // namespace heed::train

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kPartBytes = int64_t{1} << 20;
 
-// The inner functions say what is wrong, this one with which file.
+// The inner functions report the reason; this one adds the action and the file.
 template <class Action>
 auto naming_file(std::string_view action, const fs::path& path, Action run) {
   try {
@@ -42,7 +42,7 @@ void require_success(bool success, std::string_view action) {
   require<UnreadableError>(success, "cannot {} it: {}", action, reason);
 }
 
-// An open file whose first block has been verified.
+// An open checkpoint whose block has been verified.
 class CheckpointReader {
  public:
   explicit CheckpointReader(const fs::path& path)
@@ -68,14 +68,15 @@ class CheckpointReader {
     return bytes;
   }
 
-  // Verifies the whole file and keeps nothing of it.
+  // Verifies the whole file without keeping it.
   void verify() {
     const ByteBlock part(kPartBytes);
     read_content([&](int64_t) { return part.data(); });
   }
 
  private:
-  // In parts that are summed while they are still in the cache; place(done) says where the next one goes.
+  // Reads in chunks, so that a chunk is still in the cache for the checksum. place(done) returns the destination of the
+  // next chunk.
   template <class Place>
   void read_content(Place place) {
     data::Checksum sum;
@@ -128,7 +129,7 @@ int64_t checkpoint_file_bytes(const CheckpointContent& content, std::span<const 
 CheckpointContent load_checkpoint(const fs::path& path) {
   return naming_file("read", path, [&] {
     CheckpointReader reader(path);
-    // The file, and its tensors beside it.
+    // The file and, in addition, its tensors.
     const MemoryNeed need{.bytes = 2 * reader.content_bytes(),
                           .what = fmt::format("checkpoint {}", absolute_name(path)),
                           .advice = "free memory or raise the limit"};

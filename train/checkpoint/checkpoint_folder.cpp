@@ -21,7 +21,7 @@ constexpr std::string_view kStepPrefix = "step-", kExtension = ".h5";
 
 std::string step_file_name(int64_t step) { return fmt::format("{}{:06}{}", kStepPrefix, step, kExtension); }
 
-// The step of such a name, nothing for any other one.
+// The step in such a name; nullopt for any other name.
 std::optional<int64_t> parse_step(std::string_view name) {
   if (!name.starts_with(kStepPrefix)) return {};
   int64_t step = 0;
@@ -32,7 +32,7 @@ std::optional<int64_t> parse_step(std::string_view name) {
 
 std::string full_name(const fs::path& path) { return absolute_name(path); }
 
-// Runs what may throw an error of the file system and says what was being done.
+// Converts file system errors of `run` to CheckpointError with the action and the path.
 template <class Action>
 void explaining(const fs::path& path, std::string_view action, Action run) {
   try {
@@ -72,8 +72,8 @@ std::optional<double> best_loss_of(const CheckpointContent& content) {
   return found == content.reals.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Nothing, and one more reason, where it is missing or damaged. A file that cannot be read may be whole: it is an
-// error, or the next save would replace it.
+// Returns nullopt and adds a reason if the file is missing or damaged. A file that cannot be read may be undamaged:
+// this is an error, because otherwise the next save would replace it.
 std::optional<CheckpointContent> try_load(const fs::path& path, std::vector<std::string>& reasons) {
   try {
     CheckpointContent content = load_checkpoint(path);
@@ -119,13 +119,13 @@ std::vector<std::string> CheckpointFolder::prepare(const PlannedCheckpoints& pla
   probe();
   const auto replaced = static_cast<int64_t>(earlier().size()), last_there = is_there(last()) ? int64_t{1} : 0;
   const int64_t kept = std::min(keep_, std::max<int64_t>(replaced + last_there + planned.saves - 1, 0));
-  // While one is being written, the one that it replaces is still there.
+  // While a checkpoint is written, the one that it replaces still exists.
   const int64_t most = 1 + (planned.has_best ? 1 : 0) + kept + 1;
   require_space(planned.file_bytes, most - replaced - last_there - (is_there(best()) ? 1 : 0));
   return removed;
 }
 
-// Its files have the names of temporaries: should the process be killed here, the next one removes them.
+// Its files have names of temporary files: if the process is killed here, the next one removes them.
 void CheckpointFolder::probe() const {
   const fs::path file = folder_ / temporary_name("probe"), second_name = folder_ / temporary_name("probe-2");
   try {
@@ -146,7 +146,7 @@ void CheckpointFolder::probe() const {
   });
 }
 
-// Reserves the space file by file, as saving will take it: limits of a file, quotas and the free space are all met.
+// Reserves the space file by file, as saving will use it: this checks the file size limit, quotas and the free space.
 void CheckpointFolder::require_space(int64_t file_bytes, int64_t files) const {
   std::vector<std::unique_ptr<data::PosixFile>> reserved;
   std::string reason;
@@ -190,7 +190,7 @@ void CheckpointFolder::save_best(const CheckpointContent& content) {
   given_up_best_step_.reset();
 }
 
-// A second name for what last.h5 is now: it stays under that one when last.h5 is replaced, and nothing is copied.
+// Creates a hard link to the current last.h5: it keeps that name when last.h5 is replaced, and no data is copied.
 void CheckpointFolder::keep_replaced(int64_t step) {
   const fs::path path = folder_ / step_file_name(step);
   std::error_code error;
@@ -211,7 +211,8 @@ void CheckpointFolder::remove_surplus(int64_t step) const {
   }
 }
 
-// What is given up stays on the disk until there is something in its place.
+// A best.h5 that is not the best of the loaded checkpoint stays until save_best() replaces it or save_last() reaches
+// its step.
 LoadedCheckpoint CheckpointFolder::with_best_checked(LoadedCheckpoint loaded) {
   const bool is_file = is_there(best());
   const std::optional<double> known = best_loss_of(loaded.content);

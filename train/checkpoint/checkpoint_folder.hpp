@@ -1,13 +1,13 @@
 // The checkpoints of a run, in run_dir/checkpoints:
 //
-//   last.h5          the newest; there from the first save on, at any moment
-//   step-000123.h5   those that last.h5 replaced, the newest `keep` of them, by step
-//   best.h5          the one that the trainer called best
-//   .*.heed-<number> left by a killed save; never taken for a checkpoint
+//   last.h5          the newest; exists at any moment from the first save on
+//   step-000123.h5   the newest `keep` of those that last.h5 replaced, by step
+//   best.h5          the best one, according to the trainer
+//   .*.heed-<number> temporary file of a killed save; never used as a checkpoint
 //
-// A checkpoint here has the integer "step": updates done, and, once there was an evaluation, the real "best_val_loss".
-// One process writes a folder at a time (train/run/run_lock.hpp).
-// Everything throws CheckpointError naming file or folder and the reason.
+// Each checkpoint stores the integer "step" (training steps done) and, after the first evaluation, the real
+// "best_val_loss". Only one process at a time writes to a directory (train/run/run_lock.hpp).
+// Every function throws CheckpointError with the file or directory and the reason.
 #pragma once
 
 #include <filesystem>
@@ -27,48 +27,48 @@ inline constexpr const char* kBestName = "best_val_loss";
 // "last.h5", "best.h5" and "step-<number>.h5".
 bool is_checkpoint_name(std::string_view file_name);
 
-// What a run is going to save, for the check of the disk before its first step.
+// The checkpoints that a run will save, for the check of disk space before its first step.
 struct PlannedCheckpoints {
-  int64_t file_bytes = 0;  // of one
-  int64_t saves = 1;       // of last.h5
-  bool has_best = false;   // whether there will be a best.h5
+  int64_t file_bytes = 0;  // size of one checkpoint
+  int64_t saves = 1;       // number of saves of last.h5
+  bool has_best = false;   // whether best.h5 will be saved
 };
 
 struct LoadedCheckpoint {
-  CheckpointContent content;         // content.file says which it is
-  std::vector<std::string> notices;  // to be shown: why it is not last.h5, why best.h5 is not its best
-  // best.h5 is the best that this checkpoint knows. It is not where a run was killed between a new best and the next
-  // save: then updates that are made again find it again, or, with other keys, another one.
+  CheckpointContent content;         // content.file is its path
+  std::vector<std::string> notices;  // for the user: why it is not last.h5, why best.h5 is not its best
+  // Whether best.h5 is the best known to this checkpoint. It is not if the run was killed between a new best and the
+  // next save: the repeated steps then find the same best again or, with changed keys, another one.
   bool has_its_best = false;
 };
 
 class CheckpointFolder {
  public:
-  // keep: how many replaced checkpoints stay, 0 for none. Touches nothing on the disk.
+  // keep: number of replaced checkpoints to keep, 0 for none. Does not access the disk.
   CheckpointFolder(const std::filesystem::path& run_dir, int64_t keep);
 
   std::filesystem::path last() const { return folder_ / "last.h5"; }
   std::filesystem::path best() const { return folder_ / "best.h5"; }
-  // The replaced ones that are there, the newest first.
+  // The existing replaced checkpoints, newest first.
   std::vector<std::filesystem::path> earlier() const;
 
-  // Before the first step: makes the folder, removes the temporaries of killed saves and finds out whether saving can
-  // work, and whether the disk has space for all checkpoints that will be there at a time. Gives the names of what it
-  // removed.
+  // Call before the first step: creates the directory, removes the temporary files of killed saves, and checks that
+  // saving works and that the disk has space for the largest number of checkpoints that will exist at a time. Returns
+  // the names of the files that were removed.
   std::vector<std::string> prepare(const PlannedCheckpoints& planned = {});
 
-  // Replaces last.h5. Checkpoints of this step or a later one belong to a run that was given up when an earlier
-  // checkpoint was resumed; they are removed. So is a best.h5 that load_newest() found not to be the best of what it
-  // loaded, once the run has passed its step without a better one: until then it is the best there is.
-  // Where the replaced one cannot be kept, the new one is still saved, with a notice.
+  // Replaces last.h5. Checkpoints of this step or a later one belong to a run that was abandoned when an earlier
+  // checkpoint was resumed; they are removed. If load_newest() found that best.h5 is not the best of the loaded
+  // checkpoint, best.h5 is removed once the run has reached its step without a new best: until then it is the best
+  // available. If the replaced checkpoint cannot be kept, the new one is still saved, with a notice.
   void save_last(const CheckpointContent& content);
   void save_best(const CheckpointContent& content);
 
-  // last.h5, or, where that is missing or damaged, the one with the most steps of those that are whole. Throws where
-  // none is: a run never starts again in silence.
+  // Loads last.h5 or, if that is missing or damaged, the undamaged checkpoint with the most steps. Throws if there is
+  // none, so that a run never restarts silently, and UnreadableError for a file that the system does not let it read.
   LoadedCheckpoint load_newest();
 
-  // To be shown, each given once.
+  // Messages for the user; each is returned once.
   std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
 
  private:
@@ -80,8 +80,8 @@ class CheckpointFolder {
 
   std::filesystem::path folder_;
   int64_t keep_;
-  std::optional<int64_t> given_up_best_step_ = {};  // of a best.h5 that is to go; 0 where it is damaged
-  std::optional<int64_t> last_step_ = {};           // of last.h5, if this process knows it and knows that it is whole
+  std::optional<int64_t> given_up_best_step_ = {};  // step of a best.h5 to be removed; 0 if it is damaged
+  std::optional<int64_t> last_step_ = {};           // of last.h5, if this process has saved or verified it
   std::vector<std::string> notices_ = {};
 };
 

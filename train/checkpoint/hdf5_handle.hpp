@@ -1,5 +1,5 @@
-// Thin layer over HDF5's C interface for hdf5_image_write.cpp and hdf5_image_read.cpp: calls that throw, handles that
-// close themselves, the element types of a checkpoint.
+// Thin wrapper of the HDF5 C API for hdf5_image_write.cpp and hdf5_image_read.cpp: calls that throw, RAII handles, and
+// the element types of a checkpoint.
 #pragma once
 
 #include <hdf5.h>
@@ -13,11 +13,11 @@
 
 namespace heed::train::hdf5 {
 
-// HDF5 asks whether a file of this name exists before it takes an image for it: one that never can.
+// HDF5 checks whether a file of this name exists before it accepts an image for it; this one can never exist.
 inline constexpr const char* kNoFile = "/dev/null/checkpoint";
 inline constexpr size_t kMemoryStep = size_t{64} << 10;
 
-// Text of a file as it may be shown: the first 200 bytes, without those that a terminal would act on.
+// Text from a file, made safe to print: the first 200 bytes, with all but printable ASCII escaped.
 inline std::string escaped(std::string_view text) {
   constexpr size_t kShown = 200;
   std::string shown;
@@ -27,7 +27,7 @@ inline std::string escaped(std::string_view text) {
   return text.size() > kShown ? shown + "..." : shown;
 }
 
-// The innermost of the errors that HDF5 has noted.
+// The innermost error on HDF5's error stack.
 inline std::string reason_noted() {
   const auto keep_first = [](unsigned number, const H5E_error2_t* error, void* reason) -> herr_t {
     if (number == 0 && error->desc != nullptr) *static_cast<std::string*>(reason) = error->desc;
@@ -38,7 +38,7 @@ inline std::string reason_noted() {
   return escaped(reason);
 }
 
-// Every call of HDF5 that can fail goes through here.
+// Throws CheckpointError with HDF5's reason if an HDF5 call has failed.
 template <class Result>
 Result checked(Result result, std::string_view action) {
   if (result < 0) throw CheckpointError(fmt::format("HDF5 cannot {}: {}", action, reason_noted()));
@@ -55,7 +55,7 @@ class Handle {
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
   void close(std::string_view action) { checked(close_id_(std::exchange(id_, -1)), action); }
-  operator hid_t() const { return id_; }  // NOLINT(google-explicit-constructor): handed to HDF5 everywhere
+  operator hid_t() const { return id_; }  // NOLINT(google-explicit-constructor): passed to HDF5 everywhere
 
  private:
   hid_t id_;
@@ -68,7 +68,7 @@ struct ElementType {
   hid_t stored, in_memory;
   std::string_view name;
 };
-// Functions, since HDF5 numbers its types at run time.
+// Functions, because HDF5 assigns the ids of its types at run time.
 inline ElementType f32_type() { return {H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, "f32"}; }
 inline ElementType f64_type() { return {H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, "f64"}; }
 inline ElementType i32_type() { return {H5T_STD_I32LE, H5T_NATIVE_INT32, "i32"}; }

@@ -1,14 +1,14 @@
-// A checkpoint's content as the bytes of an HDF5 file, made and read in memory only.
+// Conversion of a checkpoint's content to and from the image of an HDF5 file, in memory only.
 //
 //   /tensors/<name>    f32, f64 or i32, up to five dimensions
 //   /integers/<name>   i64, a scalar
 //   /reals/<name>      f64, a scalar
 //   /texts/<name>      u8, one dimension: the bytes of the text
-// Little-endian, contiguous, no timestamps: the same content gives the same bytes. The four groups are always there.
-// HDF5 1.10 and later read it. HDF5 is not made for damaged bytes and may crash on them: whoever reads must have
-// verified a checksum before. A checksum does not stop a file that was made to do harm, so what could reach other files
-// or take endless time or memory is refused: links that are not hard, elements in other files or datasets, in chunks or
-// behind filters, objects with two paths, datasets that share elements, names that heed does not write, other top
+// Little-endian, contiguous, no timestamps: the same content produces the same bytes. All four groups always exist.
+// HDF5 1.10 and later can read the file. HDF5 may crash on damaged bytes, so a checksum must be verified before
+// reading. A checksum does not stop a malicious file, so everything that could access other files or consume unbounded
+// time or memory is refused: links other than hard links, elements in other files or datasets, chunked or filtered
+// elements, objects with two paths, datasets that share elements, names that heed does not write, other top-level
 // groups. Attributes are ignored.
 #pragma once
 
@@ -20,15 +20,15 @@
 
 namespace heed::train {
 
-// The whole file; its first kBlockBytes bytes, the user block, are zero.
-// Throws ValueError (see require_storable), CheckpointError, MemoryError.
+// The complete file; its first kBlockBytes bytes, the user block, are zero.
+// Throws ValueError (see require_storable), DTypeError for a bf16 tensor, CheckpointError, MemoryError.
 ByteBlock content_to_image(const CheckpointContent& content);
 
-// An upper bound of the size of that file for this content and further tensors, closer than 1 % + 64 KiB. Builds the
-// file without the elements, so it takes memory and time for the names only. Throws as content_to_image() does.
+// Upper bound of the size of that file with the tensors in `more` added; at most 1 % + 64 KiB too high. Builds the file
+// without the elements, so memory and time depend only on the names. Throws as content_to_image() does.
 int64_t max_image_bytes(const CheckpointContent& content, std::span<const TensorSpec> more = {});
 
-// Throws CheckpointError naming the dataset or group, MemoryError.
+// Throws CheckpointError with the dataset or group, MemoryError.
 CheckpointContent image_to_content(std::string_view image);
 
 }  // namespace heed::train

@@ -13,7 +13,7 @@ namespace heed::train {
 namespace hdf5 {
 namespace {
 
-// HDF5 would copy the image twice; these hand it the one that is there. It is only read, so it never grows.
+// HDF5 would copy the image twice; these callbacks pass it the existing image. It is only read, so it never grows.
 H5FD_file_image_callbacks_t lend_image(std::string_view& image) {
   H5FD_file_image_callbacks_t callbacks{};
   callbacks.image_malloc = [](size_t size, H5FD_file_image_op_t, void* lent) -> void* {
@@ -66,8 +66,8 @@ std::vector<Link> links_of(hid_t group, const std::string& path, int64_t max_lin
   return std::move(listing.links);
 }
 
-// Before HDF5 follows the link: a soft or external link leads to other objects and files, and so may a hard link whose
-// name is "a/b".
+// Call this before HDF5 follows the link: soft and external links lead to other objects and files, and so may a hard
+// link with a name such as "a/b".
 void require_link(const Link& link, const std::string& folder) {
   const std::string path = folder + escaped(link.name);
   require<CheckpointError>(link.type == H5L_TYPE_HARD, "{} is {}, a checkpoint has hard links only", path,
@@ -78,11 +78,11 @@ void require_link(const Link& link, const std::string& folder) {
                            "the name {} is not allowed, names are printable ASCII without spaces or '/'", path);
 }
 
-// A dataset as it was opened, its errors without its name.
+// An open dataset; its errors do not contain its name.
 class Dataset {
  public:
   explicit Dataset(hid_t id) : id_(id) {
-    require_elements_inside();  // first: to tell the shape of a virtual dataset HDF5 opens the files it refers to
+    require_elements_inside();  // first: HDF5 opens the files of a virtual dataset to return its shape
     const Handle space(H5Dget_space(id_), H5Sclose, "tell its shape");
     const int rank = checked(H5Sget_simple_extent_ndims(space), "tell its number of dimensions");
     require<CheckpointError>(H5Sget_simple_extent_type(space) != H5S_NULL, "it has no shape");
@@ -101,7 +101,7 @@ class Dataset {
     require<CheckpointError>(shape_.rank() == rank, "it has shape {}, it must have {} dimensions", shape_, rank);
   }
 
-  // Which of these types its elements have.
+  // Returns the index of the element type in `allowed`.
   size_t find_type(const std::vector<ElementType>& allowed) const {
     const Handle type(H5Dget_type(id_), H5Tclose, "tell its type");
     std::string names;
@@ -113,8 +113,9 @@ class Dataset {
                                       static_cast<int>(H5Tget_class(type)), H5Tget_size(type), names));
   }
 
-  // Throws where the elements are not all in the file; to be called before memory is taken for them. left_bytes: what
-  // is left of the file, so that datasets that share elements cannot ask for more memory than the file has bytes.
+  // Throws if the elements are not all in the file; call it before memory is allocated for them. left_bytes: the
+  // remaining bytes of the file, so that datasets that share elements cannot require more memory than the file has
+  // bytes.
   void require_stored(const ElementType& type, int64_t& left_bytes) const {
     const int64_t bytes = checked_multiply(shape_.numel(), static_cast<int64_t>(H5Tget_size(type.stored)));
     const auto stored = static_cast<int64_t>(H5Dget_storage_size(id_));
@@ -130,7 +131,7 @@ class Dataset {
   }
 
  private:
-  // Throws where the elements are in other files or datasets, or only a filter can read them.
+  // Throws if the elements are in other files or datasets, chunked or filtered.
   void require_elements_inside() const {
     const Handle properties(H5Dget_create_plist(id_), H5Pclose, "tell its properties");
     const H5D_layout_t layout = H5Pget_layout(properties);
@@ -161,8 +162,8 @@ void read_dataset(hid_t id, const std::string& path, const std::string& name, co
   }
 }
 
-// Walks through the groups of an image. A hostile file may have cycles, or few objects with 2^40 paths to them, so
-// every object may have one path only.
+// Traverses the groups of an image. A malicious file may have cycles, or few objects with 2^40 paths to them, so every
+// object may have only one path.
 class Walk {
  public:
   explicit Walk(std::string_view& image)
@@ -176,7 +177,8 @@ class Walk {
     }
   }
 
-  // Reads every dataset of a top group and of the groups in it; the names that `read` gets begin below the top group.
+  // Reads all datasets of a top-level group and its subgroups. The names passed to `read` are relative to the top-level
+  // group.
   void read_top_group(const std::string& path, const ReadDataset& read) {
     const bool exists = checked(H5Lexists(file_, path.c_str(), H5P_DEFAULT), "look for group " + path) > 0;
     require<CheckpointError>(exists, "group {} is missing", path);
@@ -186,13 +188,13 @@ class Walk {
   }
 
  private:
-  static constexpr int64_t kLinkBytes = 8;  // a link is at least an address
+  static constexpr int64_t kLinkBytes = 8;  // a link has at least an address
 
   static bool is_top_group(std::string_view name) {
     return name == "tensors" || name == "integers" || name == "reals" || name == "texts";
   }
 
-  // False where the walk has been at this object before.
+  // Returns false if the object was visited before.
   bool is_new(hid_t object) {
 #if H5_VERSION_GE(1, 12, 0)
     H5O_info1_t info;

@@ -13,13 +13,13 @@ namespace heed::train {
 namespace hdf5 {
 namespace {
 
-// HDF5 File Format Specification, superblock of version 3.
+// HDF5 File Format Specification, superblock version 3.
 constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 constexpr int64_t kSuperblockBytes = 48;
-constexpr int64_t kEndAt = 28;  // where the file ends, counted from its first byte
+constexpr int64_t kEndAt = 28;  // offset of the end-of-file address, which counts from the first byte of the file
 
-// HDF5 places small datasets in blocks of 2 KiB and may leave the ends of some unused: 5 KiB at most in thousands of
-// contents that were tried, whatever their size.
+// HDF5 stores small datasets in blocks of 2 KiB and may leave the ends of some unused: at most 5 KiB in thousands of
+// tested contents, independent of their size.
 constexpr int64_t kMaxGapBytes = int64_t{32} << 10;
 
 // Whether the elements are written, or only the names, shapes and types.
@@ -27,7 +27,7 @@ enum class Elements { written, left_out };
 
 class ImageWriter {
  public:
-  // first_bytes: the memory that the file begins with; where it is too little, HDF5 asks for as much again.
+  // first_bytes: initial size of the image; whenever it is too small, HDF5 adds as much again.
   ImageWriter(Elements elements, int64_t first_bytes)
       : elements_(elements),
         image_(first_bytes),
@@ -65,11 +65,11 @@ class ImageWriter {
     checked(H5Dwrite(dataset, type.in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "write dataset " + path);
   }
 
-  // Of all datasets.
+  // Total over all datasets.
   int64_t left_out_bytes() const { return left_out_bytes_; }
 
-  // Ends the writing. Not by H5Fget_file_image(): what HDF5 1.10.8 gives out with the latest format has a wrong
-  // checksum in its superblock.
+  // Closes the file and returns its image. H5Fget_file_image() is not used: with the latest format, HDF5 1.10.8 returns
+  // an image with a wrong checksum in its superblock.
   ByteBlock finish() {
     file_.close("complete the file");
     require<CheckpointError>(image_.size() > kBlockBytes + kSuperblockBytes, "HDF5 made no file in memory");
@@ -82,7 +82,7 @@ class ImageWriter {
   }
 
  private:
-  // HDF5 makes the file in `image`, which is there when HDF5 has closed it.
+  // HDF5 builds the file in `image`, which remains after HDF5 has closed the file.
   static H5FD_file_image_callbacks_t keep_in(ByteBlock& image) {
     H5FD_file_image_callbacks_t callbacks{};
     callbacks.image_realloc = [](void*, size_t size, H5FD_file_image_op_t, void* kept) -> void* {
@@ -100,7 +100,7 @@ class ImageWriter {
     const Handle creation = make_properties(H5P_FILE_CREATE), access = make_properties(H5P_FILE_ACCESS);
     checked(H5Pset_userblock(creation, kBlockBytes), "leave room for the first block");
     checked(H5Pset_obj_track_times(creation, false), "leave out timestamps");
-    // What 1.10 calls its latest; a later library then writes what 1.10 can read.
+    // The latest format of HDF5 1.10, so that a later library writes files that 1.10 can read.
     checked(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), "choose a file version");
     checked(H5Pset_fapl_core(access, static_cast<size_t>(first_bytes), false), "keep a file in memory");
     H5FD_file_image_callbacks_t callbacks = keep_in(image);
@@ -144,7 +144,7 @@ int64_t max_image_bytes(const CheckpointContent& content, std::span<const Tensor
 
 ByteBlock content_to_image(const CheckpointContent& content) {
   const int64_t max_bytes = max_image_bytes(content);
-  make_room(max_bytes);  // whether that is enough, HDF5 says
+  make_room(max_bytes);  // HDF5 reports whether that was enough
   const data::Hdf5Call call;
   hdf5::ImageWriter writer(hdf5::Elements::written, max_bytes);
   hdf5::write(writer, content);

@@ -17,7 +17,7 @@
 namespace heed::train {
 namespace {
 
-// Far more than a config needs: another kind of file was named by mistake.
+// Far more than a config needs: a larger file is of another kind, named by mistake.
 constexpr std::streamsize kLargestFileBytes = 1 << 20;
 
 std::string read_file(const std::string& path) {
@@ -36,7 +36,7 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-// Every value that is given anywhere is set here.
+// The only place that sets values given in the file or on the command line.
 void set_value(Config& config, const KeySpec& key, const ConfigValue& value, Origin origin) {
   bool is_allowed = false;
   try {

@@ -15,14 +15,14 @@
 namespace heed::train {
 namespace {
 
-// A key of another program. Without a key of heed's, the advice says all.
+// A key of another program. If `key` is empty, heed has no such key, and the advice is the whole message.
 struct ForeignKey {
   std::string_view name;
   std::string_view key;
   std::string_view advice = "";
 };
 
-// nanoGPT and litgpt first, then what Hugging Face calls differently.
+// nanoGPT and litgpt first, then the names that Hugging Face uses instead.
 constexpr ForeignKey kForeignKeys[] = {
     {"n_layer", "model.num_layers"},
     {"n_head", "model.num_heads"},
@@ -69,14 +69,14 @@ std::vector<std::string> table_names() {
   return names;
 }
 
-// As in TOML: quotes only where a bare name would not do.
+// As in TOML: in quotes only if it is not a bare key.
 std::string show_name(std::string_view name) {
   const auto is_bare = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; };
   return !name.empty() && std::all_of(name.begin(), name.end(), is_bare) ? shorten(std::string(name))
                                                                          : shorten(quote(name));
 }
 
-// What to do instead of the key; empty if the name is not in the table above.
+// The advice for a key of another program; empty if the name is not in the table above.
 std::string foreign_advice(std::string_view name) {
   const auto* const found = std::find_if(std::begin(kForeignKeys), std::end(kForeignKeys),
                                          [&](const ForeignKey& foreign) { return foreign.name == name; });
@@ -85,8 +85,8 @@ std::string foreign_advice(std::string_view name) {
   return fmt::format("did you mean {}?{}{}", found->key, found->advice.empty() ? "" : " ", found->advice);
 }
 
-// The path of the nearest key by name, empty if none is near. Of two that are equally near, the one in the table at
-// hand is meant.
+// The path of the key with the nearest name; empty if none is near. Of two equally near keys, the one in `table` is
+// preferred.
 std::string near_key(std::string_view table, std::string_view name) {
   std::tuple<std::size_t, bool, std::string> nearest{std::string::npos, true, ""};
   for (const KeySpec& key : schema()) {

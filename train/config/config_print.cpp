@@ -9,7 +9,7 @@
 namespace heed::train {
 namespace {
 
-// The header of a table before its first key.
+// The header of the table, if the key is its first.
 std::string header(const KeySpec& key) {
   const auto first =
       std::find_if(schema().begin(), schema().end(), [&](const KeySpec& other) { return other.table == key.table; });
@@ -21,7 +21,7 @@ std::string header(const KeySpec& key) {
 
 std::string default_of(const KeySpec& key) { return key.default_text.empty() ? key.get(Config{}) : key.default_text; }
 
-// Why the resolved config has the key as a comment; empty where it has the key itself.
+// Why config_to_toml() writes the key as a comment; empty if it writes the key itself.
 std::string comment_of(const Config& config, const KeySpec& key) {
   if (config.given.contains(key.path())) return "";
   if (key.path() == "train.seed" && !uses_train_seed(config)) return "no effect without dropout";

@@ -21,8 +21,7 @@ using Chain = data::MarkovChain;
 
 constexpr int64_t kMostTokensPerStep = int64_t{1} << 32;
 
-// Where the one of these keys was given that a reader would change first: on the command line, else the last in the
-// file.
+// The place of the key that a reader would change first: one from the command line, else the last one in the file.
 std::string place_of(const Config& config, std::initializer_list<const char*> keys) {
   Origin latest{OriginKind::by_default, 0, config.file_name};
   for (const char* key : keys) {
@@ -50,8 +49,8 @@ bool power_is_at_most(int64_t base, int64_t exponent, int64_t limit) {
   return power <= limit;
 }
 
-// Where the command line chose otherwise than the file, what the file says beside its own choice falls with it: such
-// keys become their defaults. A key that falls is a choice itself for others, hence the loop.
+// Keys of the file that lose their effect through an override are reset to their defaults. A reset key can make further
+// keys lose their effect, hence the loop.
 void drop_overridden(Config& config) {
   std::set<std::string> changed;
   for (const KeySpec& key : schema()) {
@@ -84,7 +83,7 @@ void check_presence(const Config& config) {
   }
 }
 
-// Where the command line shortens a run, what the file says for a longer one does not stand in the way.
+// If the command line shortens a run, values of the file for a longer run are lowered instead of being an error.
 void lower_to_steps(Config& config, const char* key, int64_t& value) {
   const int64_t steps = config.train.steps;
   if (value <= steps || config.origin(key).kind != OriginKind::file ||
@@ -115,7 +114,7 @@ void fill_in(Config& config) {
     std::copy_n(kFirst, std::min(config.data.alpha.size(), std::size(kFirst)), config.data.alpha.begin());
   }
   if (config.train.run_dir.empty()) {
-    // By way of the key, so that the resolved config reads back.
+    // Set through the key, so that the resolved config can be parsed again.
     const std::string stem = std::filesystem::path(config.file_name).stem().string();
     const std::optional<ConfigValue> value = read_toml_value(quote("runs/" + stem));
     require_rule(value && find_key("train", "run_dir")->set(config, *value), config, {"train.run_dir"},
@@ -141,7 +140,7 @@ void check_offsets(const Config& config) {
                find_key("data", "offsets")->get(config));
 }
 
-// Before the source itself checks it, which it does when it is made.
+// The dataset checks this, too, but only when it is created.
 void check_source_size(const Config& config) {
   const DataConfig& data = config.data;
   const bool is_ngram = data.source == DataSource::ngram;
@@ -213,7 +212,8 @@ void check_batch(const Config& config) {
   require_rule(train.batch_size <= kMostTokensPerStep / model.seq_len, config, {"train.batch_size", "model.seq_len"},
                "batch_size = {} times seq_len = {} is more than 2^32 tokens per step: lower one of them",
                train.batch_size, model.seq_len);
-  // Dropout of attention weights numbers them over the whole batch; a double is exact enough far below 2^63.
+  // Attention dropout numbers the attention probabilities over the whole batch; a double is exact enough far below
+  // 2^63.
   const double weights = static_cast<double>(train.batch_size) * static_cast<double>(model.num_heads) *
                          static_cast<double>(model.seq_len) * static_cast<double>(model.seq_len);
   require_rule(

@@ -1,15 +1,15 @@
-// Fills in what depends on other values, and checks the values against each other; nothing is allocated before. Adds to
-// Config::notices.
+// Fills in values that depend on others, and checks the values against each other, before anything is allocated. Adds
+// to Config::notices.
 #pragma once
 
 #include "train/config/config.hpp"
 
 namespace heed::train {
 
-// Each value alone is within its range already. Throws ConfigError at the first rule that is broken.
+// Each value must already be within its own range. Throws ConfigError at the first rule that is violated.
 void resolve_config(Config& config);
 
-// Only dropout masks are drawn with train.seed.
+// Whether train.seed has an effect: only dropout masks are drawn with it.
 bool uses_train_seed(const Config& config);
 
 }  // namespace heed::train

@@ -46,9 +46,9 @@ class Table {
   Struct Config::*section_;
 };
 
-// Largest values are far above what runs, and small enough that no count of elements or bytes overflows int64.
-// Smallest values above 0 are those that do not vanish in f32; with clip_norm that is the factor on the gradients,
-// which a norm of up to 1e38 divides.
+// Upper limits are far above what runs, and small enough that no count of elements or bytes overflows int64. Positive
+// lower limits do not round to 0 in f32; for clip_norm, this holds for the factor on the gradients, clip_norm divided
+// by a norm of up to 1e38.
 
 void add_model_keys(std::vector<KeySpec>& keys) {
   using nn::Activation, nn::GptConfig, nn::NormPosition, nn::Position;
@@ -73,7 +73,7 @@ void add_model_keys(std::vector<KeySpec>& keys) {
             choice<Position>(
                 {{"learned", Position::learned}, {"sinusoidal", Position::sinusoidal}, {"none", Position::none}}),
             "position embedding, added to the token embedding");
-  // With p = 1 nothing would be left, nor would it with a p that rounds to 1.
+  // p = 1, or a p that rounds to 1, would drop every element.
   model.add("dropout", &GptConfig::dropout, number(0, 0.99), "dropout probability on embeddings and residual branches");
   model.add("attention_dropout", &GptConfig::attention_dropout, number(0, 0.99),
             "dropout probability on attention weights");
@@ -173,7 +173,7 @@ void add_optim_keys(std::vector<KeySpec>& keys) {
             "linear warm-up steps (at most train.steps)");
   optim.add("weight_decay", &OptimConfig::weight_decay, number(0, 1000),
             "decoupled weight decay, on matrices and embeddings only");
-  // 1 - beta must not vanish in f32.
+  // 1 - beta must not round to 0 in f32.
   optim
       .add("beta1", &OptimConfig::beta1, number(0, 0.999999),
            "decay rate of the first moment, the running mean of the gradient")

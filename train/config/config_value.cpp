@@ -7,7 +7,7 @@
 namespace heed::train {
 namespace {
 
-// Longer than all but odd values and names, short enough for one line.
+// Longer than all but unusual values and names, short enough for one line.
 constexpr std::size_t kLongestShown = 100;
 
 std::string value_text(const ConfigValue& value);

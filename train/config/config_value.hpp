@@ -1,4 +1,4 @@
-// A value as it stands in a file or an argument, before its key says what it must be.
+// A parsed value of a file or an argument, before it is converted to the type of its key.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace heed::train {
 
-// What no key takes, in words: "a table", "a date or a time".
+// The name of a type that no key accepts: "a table", "a date or a time".
 struct OtherValue {
   std::string name;
 };
@@ -18,18 +18,18 @@ struct ConfigValue {
   std::variant<OtherValue, bool, int64_t, double, std::string, std::vector<ConfigValue>> data;
 };
 
-// For an error text: the string "1e-3", the integer 0, the list [1, true].
+// For an error message: the string "1e-3", the integer 0, the list [1, true].
 std::string describe_value(const ConfigValue& value);
 
-// A TOML string in double quotes, on one line whatever it holds.
+// A TOML string in double quotes, always on one line.
 std::string quote(std::string_view text);
 
-// Cuts what is too long for an error text, and shows bytes that are not UTF-8 as \xE9.
+// Truncates text that is too long for an error message, and escapes bytes that are not UTF-8 as \xE9.
 std::string shorten(const std::string& text);
 
 bool is_utf8(std::string_view text);
 
-// A TOML float: the shortest decimal that reads back to the same bits.
+// A TOML float: the shortest decimal that parses to the same bits.
 std::string format_number(double value);
 
 // "a", "b" or "c"

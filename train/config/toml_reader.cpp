@@ -1,9 +1,9 @@
 #include "train/config/toml_reader.hpp"
 
-// A broken text is undefined behaviour in two places of the library, up to version 3.4. It asserts, and in release
-// builds lets the compiler assume, what "[.a]" contradicts; without the assertions it reports a syntax error. And it
-// calls unreachable what it reaches when it asks whether a letter such as é is a blank (tomlplusplus, issues 190 and
-// 295).
+// Malformed text causes undefined behaviour in two places of the library, up to version 3.4. First, it asserts a
+// condition that "[.a]" violates, and release builds let the compiler assume the condition; without the assertions, the
+// library reports a syntax error. Second, it marks code as unreachable that is reached when it tests whether a letter
+// such as é is whitespace (tomlplusplus, issues 190 and 295).
 #undef NDEBUG
 #define TOML_ASSERT (void)sizeof
 #include <toml++/impl/preprocessor.h>
@@ -68,7 +68,7 @@ void add_table(const toml::key& name, const toml::table& table, std::vector<Toml
 
 void skip_blanks(std::string_view& line) { line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size())); }
 
-// The name in a line that begins with `[name]` (is_header) or `name =`; empty for any other.
+// The name in a line of the form `[name]` (is_header) or `name =`; empty for any other line.
 std::string leading_name(std::string_view line, bool is_header) {
   constexpr std::string_view kNameCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
   skip_blanks(line);
@@ -83,8 +83,8 @@ std::string leading_name(std::string_view line, bool is_header) {
   return line.starts_with(is_header ? ']' : '=') ? name : "";
 }
 
-// Characters of the string that text begins with, its quotes included. One that does not end where it must is not TOML,
-// and what follows is never read.
+// Length of the string literal at the start of text, including its quotes. A literal without a valid end is a syntax
+// error, and the text after it is never parsed.
 std::size_t string_length(std::string_view text) {
   const std::string fence(3, text.front());
   const bool is_long = text.starts_with(fence);
@@ -101,8 +101,8 @@ std::size_t string_length(std::string_view text) {
   return text.size();
 }
 
-// The text with blanks for all characters of strings and comments, and with '\v' for a line break inside a string or
-// brackets, so that what is left are keys, numbers and punctuation, and a line of it holds a whole `key = value`.
+// The text with spaces for all characters of strings and comments, and with '\v' for a line break inside a string or
+// brackets. Only keys, numbers and punctuation remain, and each line contains a whole `key = value`.
 std::string outline(std::string_view text) {
   std::string bare(text);
   int depth = 0;
@@ -119,7 +119,7 @@ std::string outline(std::string_view text) {
   return bare;
 }
 
-// The key that is being read at error.line and its table, as far as plain names tell.
+// Finds the key that was being parsed at error.line and its table, as far as they are bare keys.
 void find_key(std::string_view bare, TomlSyntaxError& error) {
   for (int64_t number = 1; number <= error.line && !bare.empty();) {
     const std::size_t length = std::min(bare.find('\n'), bare.size() - 1) + 1;
@@ -131,8 +131,8 @@ void find_key(std::string_view bare, TomlSyntaxError& error) {
   }
 }
 
-// The library takes tables apart by recursion, and a key of a hundred thousand parts overflows the stack. With as many
-// dots in a key, and its own limit of 256 values inside each other, it stays far from that.
+// The library processes tables recursively, and a key with a hundred thousand components overflows the stack. This
+// limit on the dots in a key, and the library's own limit of 256 nested values, keep the depth far below that.
 void require_shallow_keys(std::string_view bare) {
   constexpr int kMostDots = 20;
   constexpr std::string_view kBetweenKeys = "=,[]{}\n";
@@ -188,7 +188,7 @@ std::vector<TomlEntry> read_toml(const std::string& text) {
 }
 
 std::optional<ConfigValue> read_toml_value(std::string_view text) {
-  // A line break would let the text hold more keys than one.
+  // With a line break, the text could contain more than one key.
   if (text.find_first_of("\r\n") != std::string_view::npos) {
     return std::nullopt;
   }

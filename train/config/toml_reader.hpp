@@ -1,4 +1,4 @@
-// TOML text as a list of entries; the one place that knows the TOML library.
+// Parses TOML text into a list of entries; the only module that uses the TOML library.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace heed::train {
 
-// A table of the top level (is_table, no key), or one key with its value (no table: a key before any table).
+// The header of a top-level table (is_table, empty key), or one key with its value (empty table: a key before any
+// table).
 struct TomlEntry {
   std::string table;
   std::string key;
@@ -22,20 +23,20 @@ struct TomlEntry {
   int64_t column = 0;
 };
 
-// What is not TOML, and where.
+// A TOML syntax error and its position.
 struct TomlSyntaxError : Error {
   using Error::Error;
   int64_t line = 0;
   int64_t column = 0;
-  // The key that was being read and its table; empty if unknown.
+  // The key that was being parsed and its table; empty if unknown.
   std::string table;
   std::string key;
 };
 
-// The entries in the order of the text. Throws TomlSyntaxError.
+// Returns the entries in the order of the text. Throws TomlSyntaxError.
 std::vector<TomlEntry> read_toml(const std::string& text);
 
-// One value alone; nothing if the text is not exactly one value.
+// Parses a single value. Returns nullopt if the text is not exactly one value.
 std::optional<ConfigValue> read_toml_value(std::string_view text);
 
 }  // namespace heed::train

@@ -11,14 +11,14 @@
 namespace heed::train {
 namespace {
 
-// The value if it is a T and passes.
+// The value if its type is T and passes(value) is true.
 template <class T, class Passes>
 std::optional<T> get_if_passing(const ConfigValue& value, Passes passes) {
   const T* held = std::get_if<T>(&value.data);
   return held && passes(*held) ? std::optional<T>(*held) : std::nullopt;
 }
 
-// TOML can hold it, and an error shows it on one line.
+// Whether TOML can represent it and an error message can show it on one line.
 bool is_plain(const std::string& text) {
   const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
   return is_utf8(text) && std::none_of(text.begin(), text.end(), is_control);

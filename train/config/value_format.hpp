@@ -1,4 +1,4 @@
-// How the types of config values are read, written and described.
+// Parsing, printing and descriptions of the types of config values.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,23 +19,24 @@ namespace heed::train {
 template <class T>
 struct ValueFormat {
   std::string allowed;                                       // completes "it must be …"
-  std::function<std::optional<T>(const ConfigValue&)> read;  // nothing: of another type, or not allowed
+  std::function<std::optional<T>(const ConfigValue&)> read;  // nullopt: another type, or not allowed
   std::function<std::string(const T&)> write;                // as TOML
   bool is_text = false;                                      // a string in TOML
 };
 
-// Ranges include both ends, and are small enough for a double to hold every integer in them.
+// Ranges include both ends. The integer ranges are small enough for a double to represent every value exactly.
 ValueFormat<int64_t> integer(int64_t low, int64_t high);
-ValueFormat<double> number(double low, double high);  // takes integers, too; neither NaN nor infinity
+ValueFormat<double> number(double low, double high);  // also accepts integers; rejects NaN and infinity
 ValueFormat<double> number_or_zero(double low, double high);
 ValueFormat<uint32_t> seed_number();
 ValueFormat<bool> boolean();
-// Its read() gives paths with the home folder for a leading ~, and throws what expand_home() throws.
+// Its read() expands a leading ~ in a path. It throws what expand_home() throws, and ConfigError if the home directory
+// is not plain UTF-8 text.
 ValueFormat<std::string> path_name();
 
-// A path that begins with "~/", or is "~", with $HOME for the "~" (without HOME: the home folder of the user database);
-// every other path as it is, also "./~". Throws ConfigError, one line, for "~name", which only a shell expands, and if
-// there is no home folder.
+// Replaces the "~" of the path "~" or "~/…" by $HOME (without HOME: the home directory in the user database). Every
+// other path is returned unchanged, also "./~". Throws ConfigError, one line, for "~name", which only a shell expands,
+// and if there is no home directory.
 std::string expand_home(const std::string& path);
 
 template <class Enum>

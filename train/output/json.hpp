@@ -1,4 +1,4 @@
-// JSON text, built from the inside out: object({{"ms", number(1.5)}, {"names", list({text("a"), text("b")})}}).
+// JSON text, composed of nested calls: object({{"ms", number(1.5)}, {"names", list({text("a"), text("b")})}}).
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace heed::train::json {
 
-std::string text(std::string_view value);  // UTF-8, quoted
-std::string number(double value);          // nine digits; null for NaN and Inf, which JSON does not have
+std::string text(std::string_view value);  // quoted; `value` must be UTF-8
+std::string number(double value);          // nine significant digits; null for NaN and Inf, which JSON does not have
 std::string number(int64_t value);
-// Of values that are JSON already, on one line.
+// `values` are JSON already; the result is one line.
 std::string list(const std::vector<std::string>& values);
 std::string object(const std::vector<std::pair<std::string, std::string>>& members);
 

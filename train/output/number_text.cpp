@@ -21,7 +21,7 @@ std::string count_text(double value) {
 }
 
 std::string duration_text(double seconds) {
-  constexpr double kLongest = 1e9;  // some 30 years: more is not known anyway
+  constexpr double kLongest = 1e9;  // about 30 years: longer estimates are meaningless
   if (!(seconds < kLongest)) return "?";
   const auto s = static_cast<int64_t>(std::ceil(seconds));
   return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)

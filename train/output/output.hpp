@@ -1,5 +1,5 @@
-// What the commands write to stdout and stderr. Nothing else here writes to them: a full disk or a closed pipe is an
-// error that must be seen, not output that is missing.
+// Output of the commands to stdout and stderr. No other code here writes to them: a full disk or a closed pipe must be
+// reported as an error instead of losing output.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,19 +11,19 @@
 
 namespace heed::train {
 
-// To stdout, at once and as it is: for text that a model wrote. Throws Error with the reason.
+// Writes text to stdout unchanged and flushes it, for text that a model generated. Throws Error with the reason.
 void write_output(std::string_view text);
 
-// The same for lines that heed writes: names and values in them can put no control character on a terminal.
+// The same for heed's own lines: control characters in names and values are escaped.
 template <class... Args>
 void print(fmt::format_string<Args...> format, Args&&... args) {
   write_output(data::printable(fmt::format(format, std::forward<Args>(args)...), data::Layout::keep));
 }
 
-// One line to stderr, at once, whatever is in it: control characters before its last line feed are escaped. Whether it
-// arrives is not checked.
+// Writes one line to stderr and flushes it; control characters before its last line feed are escaped. Errors of the
+// write are ignored.
 void write_notice(std::string_view text);
-// The same as it is, for a progress line.
+// The same without escaping, for a progress line.
 void write_progress(std::string_view text);
 
 }  // namespace heed::train

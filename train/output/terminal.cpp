@@ -20,7 +20,7 @@ struct Range {
   char32_t first, last;
 };
 
-// Unicode's East_Asian_Width W and F (UAX #11), in blocks: what is not assigned inside of a block does not matter.
+// East_Asian_Width W and F of Unicode (UAX #11), as ranges: unassigned code points within a range do not matter.
 constexpr Range kWide[] = {{0x1100, 0x115F},   {0x231A, 0x231B},  {0x2E80, 0x303E},   {0x3041, 0xA4CF},
                            {0xA960, 0xA97C},   {0xAC00, 0xD7A3},  {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},
                            {0xFF01, 0xFF60},   {0xFFE0, 0xFFE6},  {0x1F300, 0x1F64F}, {0x1F680, 0x1F6FF},
@@ -47,7 +47,7 @@ std::string bar_text(double fraction, int64_t cells) {
   return "[" + std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(cells - full), '.') + "]";
 }
 
-// Empty fields are left out, with their gap.
+// Omits empty fields and their gaps.
 std::string join(const std::vector<std::string>& fields) {
   std::string text;
   for (const std::string& field : fields) {
@@ -125,7 +125,7 @@ void ProgressLine::draw(const ProgressFields& fields) {
   if (!enabled_) return;
   last_ = std::chrono::steady_clock::now();
   drawn_ = true;
-  // Never into the last column: some terminals move to the next line at once.
+  // Leaves the last column free: some terminals wrap as soon as it is written.
   write_("\r" + progress_text(fields, columns() - 1) + "\033[K");
 }
 

@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 ProgressFields phase_fields(const std::string& phase, int64_t done, int64_t total, double seconds) {
-  // Nothing is known while a vocabulary is learned: it is reported at its beginning and at its end only.
+  // No progress is known while a vocabulary is learned: only its start and its end are reported.
   if (done == 0) return {.fraction = -1, .counter = phase + " …", .details = {}, .eta = {}};
   const double fraction = static_cast<double>(done) / static_cast<double>(std::max(total, done));
   return {.fraction = fraction,
@@ -24,7 +24,7 @@ ProgressFields phase_fields(const std::string& phase, int64_t done, int64_t tota
           .eta = "ETA " + duration_text(seconds * (1 - fraction) / fraction)};
 }
 
-// Elsewhere than on a terminal: a line at most every 30 seconds.
+// For stderr that is not a terminal: a line at most every 30 seconds.
 data::Progress lines() {
   return [last = Clock::now()](const char* phase, int64_t done, int64_t total) mutable {
     if (Clock::now() - last < std::chrono::seconds(30)) return;
@@ -36,7 +36,7 @@ data::Progress lines() {
 }  // namespace
 
 data::Progress text_progress() {
-  // std::function copies what it holds, a line must not be copied.
+  // std::function copies its callable, but a ProgressLine cannot be copied.
   const auto line = std::make_shared<ProgressLine>(STDERR_FILENO, write_progress);
   if (!line->enabled()) return lines();
   return [line, last = std::string(), begin = Clock::now()](const char* phase, int64_t done, int64_t total) mutable {
