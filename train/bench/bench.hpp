@@ -1,4 +1,4 @@
-// `heed bench`: how fast the operations and a whole update are, against what the machine can do.
+// `heed bench`: throughput of the operations and of a whole training step, relative to measured hardware limits.
 #pragma once
 
 #include <string>
@@ -17,27 +17,28 @@ struct BenchOperationsOptions {
   bool as_json = false;
 };
 
-// Every operation's forward and backward at the sizes that are meant for the device: ms, GB/s or GFLOP/s, and % of the
-// measured ceiling (copy bandwidth, best matrix product). names: operations, empty: all. Throws ConfigError for one
-// that does not exist, DeviceError where there is no such device.
+// Forward and backward of every operation, at the sizes for the device: ms, GB/s or GFLOP/s, and % of the measured
+// ceiling (copy bandwidth, best GEMM). names: operations; empty: all. Throws ConfigError for an unknown operation,
+// DeviceError if there is no such device.
 void bench_operations(const std::vector<std::string>& names, const BenchOperationsOptions& options);
 
-// Forward, and backward where there is one. On CUDA the backward is the time of both less that of the forward.
+// Forward, and backward if the operation has one. On CUDA the backward time is that of forward and backward minus that
+// of forward.
 std::vector<BenchRow> bench_operation(const std::string& name, const OpSample& sample, Device device, DType dtype);
 
 struct BenchUpdateOptions {
-  int64_t warm_up = 3;  // updates before those that are timed
-  int64_t updates = 0;  // timed; 0: enough to trust the middle one
+  int64_t warm_up = 3;  // untimed steps before the timed ones
+  int64_t updates = 0;  // timed steps; 0: enough for a reliable median
   bool as_json = false;
 };
 
-// Updates of a config: ms, tokens/s, MFU, peak memory by category and of the process, and one update by operation. On
-// CUDA also how long an update takes that is not recorded as a graph.
-// MFU = tokens/s * FLOPs per token / peak; FLOPs per token = 6 * weights in matrix products + 6 L T H D (causal
-// attention); the peak is the best measured product in the run's precision at the model's own shapes.
-// The timed updates run as in training; the update by operation is measured in others after them.
-// Of several ranks the root's times are shown, and how long an update waits for the others; MFU is of all ranks' peaks.
-// They time the same number of updates, 20 without options.updates. Collective.
+// Training steps of a config: ms, tokens/s, MFU, peak memory by category and of the process, and the time of one step
+// by operation. On CUDA also the time of a step without a captured graph.
+// MFU = tokens/s * FLOPs per token / peak; FLOPs per token = 6 * weights in GEMMs + 6 L T H D (causal attention); the
+// peak is the best measured GEMM in the run's precision at the model's own shapes.
+// The timed steps run as in training; the times by operation are measured in separate steps after them.
+// With several ranks, it shows the root's times and how long a step waits for the other ranks; MFU is relative to the
+// peak of all ranks. All ranks time the same number of steps, 20 if options.updates is 0. Collective.
 void bench_update(const Config& config, const BenchUpdateOptions& options, comm::Ranks& ranks);
 
 }  // namespace heed::train

@@ -16,13 +16,13 @@
 namespace heed::train {
 namespace {
 
-// Far more than the caches: up to some tens of MiB.
+// Far larger than the caches, which have up to some tens of MiB.
 int64_t copied_bytes(Device device) { return int64_t{device == Device::cuda ? 1024 : 256} << 20; }
 int64_t product_side(Device device) { return device == Device::cuda ? 8192 : 1024; }
 
 double best_seconds(Device device, const std::function<void()>& call) { return call_seconds(device, call).front(); }
 
-// FLOP/s of the fastest of the three products of y = x weight^T: y, dx and dweight.
+// FLOP/s of the fastest of the three GEMMs of y = x weight^T: y, dx and dweight.
 double best_rate(DType dtype, Device device, int64_t rows, int64_t inputs, int64_t outputs) {
   const Tensor x = bench_values({rows, inputs}, dtype, device), y = bench_values({rows, outputs}, dtype, device);
   const Tensor weight = bench_values({outputs, inputs}, dtype, device);
@@ -56,7 +56,7 @@ void copy_with_threads(const Tensor& to, const Tensor& from, int64_t bytes) {
 
 Tensor bench_values(const Shape& shape, DType dtype, Device device) {
   constexpr int64_t kBlock = 1 << 20;
-  static std::map<std::pair<DType, Device>, Tensor> blocks;  // to draw takes longer than to copy
+  static std::map<std::pair<DType, Device>, Tensor> blocks;  // drawing random values is slower than copying them
   Tensor& block = blocks[{dtype, device}];
   if (!block) block = draw(normal("values", {kBlock}), dtype, 1).to(device);
   const Tensor whole = empty(shape, dtype, device);

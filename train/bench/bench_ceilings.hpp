@@ -1,4 +1,4 @@
-// What a device can do at best: benchmarks are held against it.
+// Measured hardware limits of a device (roofline), to which benchmarks are compared.
 #pragma once
 
 #include <string>
@@ -14,18 +14,17 @@ namespace heed::train {
 struct Ceilings {
   Device device = Device::cpu;
   double bytes_per_s = 0;  // copy, read + write
-  double flops_per_s = 0;  // best matrix product
+  double flops_per_s = 0;  // best GEMM
 };
 
-// Values as training has them, a block of them over and over where there are many. Not zeros: a card multiplies those
-// faster.
+// Random values as in training; large tensors repeat one block of them. Not zeros, which GPUs multiply faster.
 Tensor bench_values(const Shape& shape, DType dtype, Device device);
 
-// Bytes read and written per second by a copy far larger than the caches.
+// Copy bandwidth: bytes read and written per second, by a copy far larger than the caches.
 double copy_bandwidth(Device device);
-// FLOP/s of a large square product.
+// FLOP/s of a large square GEMM.
 double product_rate(DType dtype, Device device);
-// FLOP/s of the best of the products that a block of this model makes of so many tokens.
+// FLOP/s of the fastest GEMM that a Transformer block of this model runs on this number of tokens.
 double product_rate(DType dtype, Device device, const nn::GptConfig& model, int64_t tokens);
 std::string product_text(DType dtype, Device device);  // "f32 product 1024^3"
 

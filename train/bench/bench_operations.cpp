@@ -15,8 +15,8 @@ Tensor values_of(const SampleInput& input, DType dtype, Device device) {
   return bench_values(input.shape, input.is_vector ? compute_dtype(dtype) : dtype, device);
 }
 
-// What a sample is called with. On CUDA several sets of inputs, one after the other, so that none is in the cache still
-// when its turn comes.
+// The inputs of a sample. On CUDA several sets are used in rotation, so that no set is still in the cache when it is
+// used again.
 class InputSets {
  public:
   InputSets(const OpSample& sample, Device device, DType dtype) : sample_(sample) {
@@ -40,7 +40,7 @@ class InputSets {
     next_ = (next_ + 1) % sets_.size();
     return sample_.run(sets_[next_]);
   }
-  // Of the set that ran last: its next backward writes them as the first one does, instead of adding to them.
+  // Of the set that ran last, so that its next backward writes the gradients instead of accumulating into them.
   void drop_gradients() {
     for (const Tensor& input : sets_[next_]) input.set_grad(Tensor());
   }
@@ -58,7 +58,7 @@ double backward_seconds(InputSets& inputs, const Tensor& dy, Device device) {
   };
   if (device == Device::cuda) {
     const double both = median(call_seconds(device, [&] { backward_of(inputs.run()); }));
-    // Small differences of large numbers may fall below 0, where the backward does nothing.
+    // The difference of two measured times may be negative if the backward does no work.
     return std::max(0.0, both - median(call_seconds(device, [&] { inputs.run(); })));
   }
   return median(repeat([&] {
@@ -117,7 +117,7 @@ void bench_operations(const std::vector<std::string>& names, const BenchOperatio
         json_rows.push_back(row.json(ceilings));
         if (!options.as_json) print("  {:<56} {:>9.4f} ms {}\n", row.label(), row.seconds * 1e3, row.rates(ceilings));
       }
-      release_cached_memory(device);  // another operation's large blocks
+      release_cached_memory(device);  // makes room for the large blocks of the next operation
     }
   }
   if (options.as_json) {

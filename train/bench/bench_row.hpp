@@ -1,4 +1,4 @@
-// One line of a benchmark.
+// One row of a benchmark.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,14 @@ struct BenchRow {
   double seconds = 0, flops = 0, bytes = 0;  // of all calls together
 
   std::string label() const;
-  // The larger of both shares of the ceilings. Data that fits into the caches can pass 1.
+  // Fraction of the ceiling: the larger of the FLOP/s and the bandwidth fraction. It can exceed 1 if the data fits into
+  // the caches.
   double share_of(const Ceilings& ceilings) const;
   std::string rates(const Ceilings& ceilings) const;  // "   120.0 GFLOP/s    12.0 GB/s    60 %"
   std::string json(const Ceilings& ceilings) const;
 
  private:
-  double per_second(double work) const;  // 0 where it took no time
+  double per_second(double work) const;  // 0 if seconds is 0
 };
 
 }  // namespace heed::train

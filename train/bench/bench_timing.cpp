@@ -9,7 +9,7 @@
 namespace heed::train {
 namespace {
 
-constexpr double kLeastSeconds = 5e-3;  // between two looks at the clock, which cost some ten microseconds
+constexpr double kLeastSeconds = 5e-3;  // between two clock readings, which cost some ten microseconds
 
 int64_t times_for(double seconds, int64_t most) {
   return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(kLeastSeconds / std::max(seconds, 1e-9))), 1, most);
@@ -24,7 +24,7 @@ std::vector<double> replay_seconds(const std::function<void()>& call) {
       synchronize(Device::cuda);
     });
   };
-  waited(call);  // algorithms are chosen and memory is allocated
+  waited(call);  // warm-up: selects algorithms and allocates memory
   const int64_t calls = times_for(waited(call), kMostCalls);
   cuda::Graph graph;
   graph.record([&] {

@@ -1,4 +1,4 @@
-// How often and how long something is timed.
+// Timing loops of the benchmarks: how often and how long a call is timed.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ double seconds_of(F&& call) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// What timed() returns, its seconds, in rising order: enough calls to trust the middle one, and `budget` seconds of
-// them where that is more.
+// Calls timed(), which returns seconds, once to warm up, and then often enough for a reliable median, or for `budget`
+// seconds if that is longer. Returns the seconds in ascending order.
 template <class F>
 std::vector<double> repeat(F&& timed, double budget = 0.2) {
   constexpr size_t kLeast = 5, kMost = 1000;
@@ -35,8 +35,8 @@ std::vector<double> repeat(F&& timed, double budget = 0.2) {
 
 inline double median(const std::vector<double>& sorted) { return sorted[sorted.size() / 2]; }
 
-// Seconds of one call on a device, in rising order. On CUDA the call is recorded some times over and replayed, so that
-// the time in which the host gives the work to the device does not count; what the call does must be fit for that.
+// Seconds of one call on a device, in ascending order. On CUDA a graph with several captured calls is replayed, so that
+// the host's launch overhead does not count; the call must be capturable.
 std::vector<double> call_seconds(Device device, const std::function<void()>& call);
 
 }  // namespace heed::train

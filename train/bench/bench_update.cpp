@@ -19,13 +19,13 @@ namespace {
 struct UpdateBench {
   Config config;
   Device device = Device::cpu;
-  std::vector<double> seconds;        // of each update, in rising order
-  std::vector<double> eager_seconds;  // the same where each operation is given to the device by itself; or none
-  double waited_seconds = 0;          // for other ranks, per update
-  int64_t tokens = 0;                 // per update
+  std::vector<double> seconds;        // of each step, ascending
+  std::vector<double> eager_seconds;  // the same without a captured graph; may be empty
+  double waited_seconds = 0;          // waiting for other ranks, per step
+  int64_t tokens = 0;                 // per step
   int64_t parameters = 0;
   MemoryReport memory;
-  int64_t resident_bytes = 0;  // peak of the process
+  int64_t resident_bytes = 0;  // peak resident set size of the process
   std::vector<BenchRow> rows;
   Ceilings ceilings;
   double weight_flops = 0, attention_flops = 0;  // per token
@@ -48,7 +48,7 @@ std::vector<double> time_updates(Trainer& trainer, const BenchUpdateOptions& opt
   const auto timed = [&] { return seconds_of([&] { trainer.update(); }); };
   const bool is_alone = trainer.ranks().size() == 1;
   if (options.updates == 0 && is_alone) return repeat(timed);
-  constexpr int64_t kUpdatesOfRanks = 20;  // what repeat() makes of its clock would not be the same on all ranks
+  constexpr int64_t kUpdatesOfRanks = 20;  // repeat() would choose different numbers on different ranks
   const int64_t updates = options.updates == 0 ? kUpdatesOfRanks : options.updates;
   std::vector<double> seconds;
   for (int64_t i = 0; i < updates; ++i) seconds.push_back(timed());
@@ -74,7 +74,7 @@ std::vector<BenchRow> profile_updates(Trainer& trainer) {
   return profile.rows();
 }
 
-// What is measured first must not see the memory that is needed for measuring the rest.
+// The order matters: peak memory must be read before the later measurements allocate more.
 UpdateBench measure(const Config& given, const BenchUpdateOptions& options, comm::Ranks& ranks) {
   Trainer trainer(given, ranks);
   const Config& config = trainer.config();
@@ -89,7 +89,7 @@ UpdateBench measure(const Config& given, const BenchUpdateOptions& options, comm
   bench.resident_bytes = peak_resident_bytes();
   bench.tokens = config.train.batch_size * m.seq_len;
   bench.parameters = trainer.model().parameters().parameters();
-  trainer.forget_recording();  // the profile runs operation by operation, and needs the memory
+  trainer.forget_recording();  // the profile runs without the graph, and needs its memory
   bench.rows = profile_updates(trainer);
   const int64_t tokens = config.train.rows_per_micro_batch() * m.seq_len;
   bench.ceilings = {bench.device, copy_bandwidth(bench.device),

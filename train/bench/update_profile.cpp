@@ -15,7 +15,7 @@ double flops(std::string_view name, const Work& work) {
   double forward = 0;
   if (name.starts_with("linear")) {
     forward = 2.0 * static_cast<double>(inputs[0].numel() * inputs[1].shape()[0]);
-  } else if (name.starts_with("attention")) {  // 4 B H D times the T (T + 1) / 2 pairs that see each other
+  } else if (name.starts_with("attention")) {  // 4 B H D for each of T (T + 1) / 2 query-key pairs
     forward = 2.0 * static_cast<double>(work.result->numel() * (work.result->shape()[1] + 1));
   }
   return work.kind == Work::Kind::backward ? 2 * forward : forward;
@@ -26,10 +26,10 @@ double bytes(std::string_view name, const Work& work) {
     return static_cast<double>(tensor.numel() * size_bytes(tensor.dtype()));
   };
   double sum = size(*work.result);
-  // Also u or the slope of gelu is written; in backward it is read, the gradient of u written and read.
+  // Forward also writes u or the derivative of GELU; backward reads it, and writes and reads the gradient of u.
   if (name == "linear_gelu") sum *= work.kind == Work::Kind::backward ? 4 : 2;
-  if (name == "embedding") return 2 * sum;                           // of the table only the rows that are looked up
-  if (name == "add" && work.kind == Work::Kind::backward) return 0;  // the gradient is handed on as it is
+  if (name == "embedding") return 2 * sum;                           // reads only the table rows that are looked up
+  if (name == "add" && work.kind == Work::Kind::backward) return 0;  // the gradient is passed on without a copy
   for (const Tensor& input : *work.inputs) {
     if (!input) continue;
     const bool writes_gradient = work.kind == Work::Kind::backward && input.requires_grad();
@@ -46,7 +46,7 @@ std::string shapes_of(const Work& work) {
   return text;
 }
 
-// While it lives, this thread's work is observed.
+// RAII: observes the work of this thread.
 class Observing {
  public:
   explicit Observing(WorkObserver* observer) { set_work_observer(observer); }

@@ -10,7 +10,8 @@
 namespace heed::comm {
 namespace {
 
-// Each distinct text once, with the ranks that said it, unless all said the same.
+// Each distinct error text once, with the lowest rank that reported it. If all ranks report the same text, that text
+// alone.
 std::string joined(const std::vector<std::string>& texts, const std::vector<int>& codes) {
   const bool all_say_it = std::all_of(texts.begin(), texts.end(), [&](const auto& text) { return text == texts[0]; });
   if (all_say_it) return texts[0];

@@ -1,5 +1,5 @@
-// Agreement between ranks: an error that any of them meets ends all of them, with one line; and what must be the same
-// on all ranks is.
+// Error handling across ranks: an error on any rank is raised on all ranks and printed once, and values that must be
+// the same on all ranks are compared.
 #pragma once
 
 #include <functional>
@@ -9,25 +9,26 @@
 
 namespace heed::comm {
 
-// An error that all ranks know of: each ends by itself. what() is for the root to print, empty elsewhere.
+// A collective error: it is raised on all ranks, and each rank exits by itself. what() is the text that the root
+// prints; it is empty on the other ranks.
 struct SharedError : std::runtime_error {
   SharedError(const std::string& text, int code) : std::runtime_error(text), exit_code(code) {}
   int exit_code;
 };
 
-// The exit code that an exception stands for (autograd/core/check.hpp).
+// The process exit code of an exception (exception types: autograd/core/check.hpp).
 int exit_code(const std::exception& error);
 
-// What is said of an error: its text, and for the bare errors of the standard library, which name nothing
-// (std::bad_alloc and the std::length_error of a vector), that memory is missing and how much there is.
+// The message of an error: its what(). For std::bad_alloc and for the std::length_error of a vector, whose what() names
+// nothing, it says instead that memory ran out and how much is available.
 std::string error_text(const std::exception& error);
 
-// Runs f, which must not be collective, on each rank, and throws SharedError on all where it threw on any. In a world
-// of one f's own exception comes through.
+// Runs f, which must not be collective, on each rank, and throws SharedError on all ranks if f threw on any of them. In
+// a process group of size one, f's own exception propagates.
 void agree(Ranks& ranks, const std::function<void()>& f);
 
-// Throws SharedError on all ranks unless `mine` is the same text on all. The lines that differ are shown:
-// "config: rank 0 has `d_model = 16`, rank 1 has `d_model = 32`".
+// Throws SharedError on all ranks unless `mine` is the same text on every rank. The message shows the first line that
+// differs: "config: rank 0 has `d_model = 16`, rank 1 has `d_model = 32`".
 void require_same(Ranks& ranks, const std::string& what, const std::string& mine);
 
 }  // namespace heed::comm

@@ -16,12 +16,12 @@ namespace {
 
 static_assert(std::atomic<int64_t>::is_always_lock_free, "shared between processes");
 
-// The letter of the process's state as proc(5) has it: 'T' stopped, 'Z' ended; 0 where there is none.
+// The process state letter of proc(5): 'T' stopped, 'Z' zombie; '\0' if there is no such process.
 char state_of(int64_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string line;
   std::getline(file, line);
-  // The name of the program comes before it, in parentheses, and may hold anything.
+  // The state follows the program name, which is in parentheses and may contain any character.
   const size_t name_end = line.rfind(')');
   return name_end == std::string::npos || name_end + 2 >= line.size() ? '\0' : line[name_end + 2];
 }
@@ -43,7 +43,7 @@ Board::Board(const std::string& job, int rank, int size, const std::string& fold
   require<CommunicationError>(file >= 0, "shared memory {} for the ranks of this node: {}", path_,
                               std::strerror(errno));
   void* memory = MAP_FAILED;
-  // Grows a new one, which is zeros then, and leaves one that is there as it is.
+  // ftruncate() fills a new file with zeros and leaves an existing page as it is.
   if (ftruncate(file, bytes_) == 0) {
     memory = mmap(nullptr, static_cast<size_t>(bytes_), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   }
@@ -55,11 +55,11 @@ Board::Board(const std::string& job, int rank, int size, const std::string& fold
   Slot& mine = slot(rank_);
   mine.update = mine.waits = mine.is_waiting = 0;
   mine.process = getpid();
-  if (rank_ == 0) page_->reporter = 0;  // may be left of a job of the same name
+  if (rank_ == 0) page_->reporter = 0;  // may be left over from an earlier job of the same name
 }
 
 Board::~Board() {
-  // A rank that leaves before all are here has failed, and no other will come this far.
+  // A rank that exits before all ranks have joined has failed, and the other ranks will not join either.
   if (has_name_) unlink();
   slot(rank_).process = 0;
   munmap(page_, static_cast<size_t>(bytes_));
@@ -82,7 +82,7 @@ std::vector<int> Board::missing(const std::vector<bool>& elsewhere) const {
   for (int rank = 0; rank < size_; ++rank) {
     if (!elsewhere.empty() && elsewhere[static_cast<size_t>(rank)]) continue;
     const bool has_come = is_alive(slot(rank).process) && slot(rank).waits >= slot(rank_).waits;
-    // One that is stopped may have come: it keeps the others waiting all the same.
+    // A stopped rank may have reached the wait before, but it blocks the others all the same.
     if (!has_come || state_of(slot(rank).process) == 'T') ranks.push_back(rank);
   }
   return ranks;

@@ -1,5 +1,6 @@
-// What the ranks of one job on one node tell each other without any communication: a page of shared memory in which
-// each writes how far it has come. It can be read while a peer is stopped, dead, or has not yet come to MPI_Init.
+// Heartbeat page: a page of shared memory through which the ranks of one job on one node report their progress without
+// communication. Each rank writes its own slot. The page can be read while a peer is stopped, is dead, or has not
+// reached MPI_Init yet.
 #pragma once
 
 #include <atomic>
@@ -11,30 +12,31 @@ namespace heed::comm {
 
 class Board {
  public:
-  // Joins the board of this job, or makes it. It is a file of the folder, which its owner removes at the end of the
-  // job; or without one of /dev/shm, where it stays when all ranks are killed before they could unlink it. Throws
-  // CommunicationError.
+  // Opens the heartbeat page of this job, or creates it. It is a file in `folder`, whose owner removes it at the end of
+  // the job. Without a folder it is a file in /dev/shm, which is left over if all ranks are killed before they can
+  // unlink it. Throws CommunicationError.
   Board(const std::string& job, int rank, int size, const std::string& folder = {});
-  ~Board();  // unlinks it too
+  ~Board();  // also unlinks the file, unless that is done
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  // Once all ranks are known to be here, or one has given up: nothing stays behind, however the job ends.
+  // Removes the file name. Called once all ranks have joined, or one has given up, so that no file is left over,
+  // however the job ends.
   void unlink() noexcept;
 
-  // This rank's: the update it works on, and waits for other ranks that it has begun.
+  // Progress of this rank: the step it works on, and that it has begun or ended a wait for other ranks.
   void set_update(int64_t update) noexcept;
   void begin_wait() noexcept;
   void end_wait() noexcept;
 
-  // To be asked while this rank waits. Ranks that have not come to what it waits for; `elsewhere`, a flag for each rank
-  // or empty, are those of other nodes, which this board does not see.
+  // Called while this rank waits: returns the ranks that have not reached the wait of this rank, or are stopped.
+  // `elsewhere` is empty or has one flag per rank, true for a rank on another node, which does not use this page.
   std::vector<int> missing(const std::vector<bool>& elsewhere) const;
-  // "rank 1 (last seen in update 17, process 4711 is stopped)"
+  // "rank 1 (last seen in step 17, process 4711 is stopped)"
   std::string describe(int rank) const;
-  // True for the first rank that asks: one report is enough.
+  // Returns true only for the first rank that calls it, so that the node prints one report.
   bool claim_report() noexcept;
 
  private:

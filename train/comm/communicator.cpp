@@ -10,7 +10,7 @@
 namespace heed::comm {
 namespace {
 
-// A world of one: everything is there already.
+// A process group of size one: every collective is a no-op.
 class SingleCommunicator final : public Communicator {
  public:
   explicit SingleCommunicator(Ranks& ranks) : Communicator(ranks) {}

@@ -1,9 +1,9 @@
-// Tensors between ranks: in place, on the device they are on, while other work goes on.
+// Collectives on tensors: in place, on the device of the tensor, and overlapped with other work.
 //
-// start_…() gives the work away and returns; wait() makes all that was started since the last wait() complete: on the
-// CPU it returns then, on CUDA work that is queued afterwards sees the results. Until then the values must not be
-// touched. All ranks start the same things in the same order, with tensors of the same size and dtype. Sums are made in
-// the tensors' own dtype (f32 or f64) and are the same bits on all ranks.
+// start_…() issues a nonblocking collective. wait() completes all collectives issued since the last wait(): on the CPU
+// it blocks until they are done, on CUDA it makes work that is queued afterwards wait for them. Until then the values
+// must not be read or written. All ranks issue the same collectives in the same order, on tensors of the same size and
+// dtype. Sums are computed in the tensors' own dtype (f32 or f64) and are bitwise equal on all ranks.
 #pragma once
 
 #include <memory>
@@ -23,19 +23,20 @@ class Communicator {
   int rank() const { return ranks_.rank(); }
   int size() const { return ranks_.size(); }
 
-  // Each rank gets the sum over the ranks.
+  // All-reduce: each rank gets the sum over the ranks.
   void start_all_reduce(const TensorRef& values);
-  // values are size() parts of equal length: rank r gets the sum of part r there; its other parts hold anything.
+  // Reduce-scatter: values are size() shards of equal length, and rank r gets the sum of shard r in place. Its other
+  // shards are undefined afterwards.
   void start_reduce_scatter(const TensorRef& values);
-  // values are size() parts of equal length: part r goes from rank r to all. Any dtype.
+  // All-gather: values are size() shards of equal length, and rank r sends shard r to all ranks. Any dtype.
   void start_all_gather(const TensorRef& values);
-  // From the root to all. Any dtype.
+  // Broadcast from rank `root` to all ranks. Any dtype.
   void start_broadcast(const TensorRef& values, int root);
   void wait();
-  // To be called now and then while work was started: MPI goes on only when it is called.
+  // Call this regularly while collectives are pending: MPI makes progress only inside MPI calls.
   virtual void progress() {}
 
-  // Seconds that wait() has taken, on the CPU: communication that other work did not hide.
+  // CPU: seconds spent in wait(), that is, communication that did not overlap with other work.
   double waited_seconds() const { return waited_seconds_; }
 
  protected:
@@ -53,8 +54,8 @@ class Communicator {
   double waited_seconds_ = 0;
 };
 
-// For the tensors of a device. Throws CommunicationError where these ranks have none for it: ranks without MPI on the
-// CPU, heed without NCCL on CUDA.
+// The communicator for tensors on a device. Throws SharedError for ranks on the CPU that were not started with MPI, and
+// CommunicationError for ranks on CUDA devices in a build without NCCL.
 std::unique_ptr<Communicator> make_communicator(Ranks& ranks, Device device);
 
 }  // namespace heed::comm

@@ -8,7 +8,7 @@
 namespace heed::comm {
 namespace {
 
-// Small ones leave early and hide behind backward; large ones lose less time to latency.
+// Small buckets start early and overlap with backward; large buckets lose less time to latency.
 constexpr int64_t kBuckets = 8, kLeast = 1024, kMost = int64_t{8} << 20;  // elements
 
 class ObserverGuard {
@@ -64,7 +64,7 @@ void GradBuckets::cut_into_buckets() {
   uses_.assign(entries.size(), 0);
 }
 
-// Backward comes to the parameters in the reverse order of their declaration, of both groups together.
+// Backward reaches the parameters in the reverse order of their declaration, across both groups.
 void GradBuckets::sort_by_last_parameter() {
   const auto last = [](const Bucket& bucket) {
     return bucket.entries.empty() ? 0 : *std::min_element(bucket.entries.begin(), bucket.entries.end());
@@ -82,7 +82,7 @@ void GradBuckets::shard() {
   for (const Bucket& bucket : buckets_) {
     const nn::ParameterGroup& group = store_.groups()[static_cast<size_t>(bucket.group)];
     Tensor weights = own_part(group.weights, bucket);
-    if (group.copies) {  // the exact weights are kept by their owners only
+    if (group.copies) {  // master weights are kept by the rank that owns the shard
       const Tensor kept = empty(weights.shape(), weights.dtype(), weights.device(), MemoryCategory::parameters);
       copy_elements_to(kept.ref(), weights);
       weights = kept;

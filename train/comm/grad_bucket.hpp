@@ -1,15 +1,17 @@
-// The gradients of a model on their way through the ranks, and what each rank updates.
+// Gradient buckets: reduction of the gradients over the ranks, overlapped with backward, and the parameters that each
+// rank updates.
 //
-// The flat gradient buffers are cut into buckets, which are summed over the ranks one by one while the last backward of
-// a step still runs. A bucket is ready as soon as the gradients of all its parameters are final; how often backward
-// adds to the gradient of a parameter is learned in the first step, which sums all buckets at its end. Collectives pair
-// up by the order in which each rank starts them, and ranks may differ in what they use. So buckets start in the order
-// of their index on every rank, that of the last parameter of each in backward; a ready one waits for those before it.
-// A parameter that a rank does not use counts as zeros there.
+// The flat gradient buffers are cut into buckets, which are reduced over the ranks one by one while the last backward
+// of a step still runs. A bucket is ready as soon as the gradients of all its parameters are final. How often backward
+// accumulates into the gradient of a parameter is learned in the first step, which reduces all buckets after backward.
+// Ranks match collectives by the order in which they issue them, and ranks may differ in the parameters that they use.
+// Therefore every rank issues the buckets in the order of their index, which is the order in which backward reaches the
+// last parameter of each bucket; a ready bucket waits for those before it. A parameter that a rank does not use
+// contributes zeros.
 //
 // Sharded (ZeRO-1: Rajbhandari, Rasley, Ruwase, He 2019, arXiv 1910.02054), each bucket is size() shards of equal
-// length, and rank r keeps moments, and in bf16 the f32 weights, of shard r only: it gets the sums of its shards'
-// gradients, updates its weights, and hands them to the others.
+// length, and rank r keeps the moments, and in bf16 the f32 master weights, of shard r only. It gets the summed
+// gradients of its shards (reduce-scatter), updates their weights, and sends these to the other ranks (all-gather).
 #pragma once
 
 #include <map>
@@ -24,7 +26,7 @@ namespace heed::comm {
 
 class GradBuckets final : private GradientObserver {
  public:
-  // Where sharded, the spans of the store are a multiple of span_multiple(size) elements long.
+  // If sharded, the flat parameter ranges of the store must be a multiple of span_multiple(size) elements long.
   GradBuckets(Communicator& communicator, nn::ParameterStore& store, bool sharded);
   ~GradBuckets() override = default;
   GradBuckets(const GradBuckets&) = delete;
@@ -32,39 +34,42 @@ class GradBuckets final : private GradientObserver {
 
   static int64_t span_multiple(int size) { return int64_t{16} * size; }
 
-  // What this rank updates: whole groups, or its shards.
+  // The flat parameter ranges that this rank updates: whole parameter groups, or its shards of the buckets.
   const std::vector<optim::ParameterSpan>& spans() const { return spans_; }
   bool sharded() const { return sharded_; }
   size_t count() const { return buckets_.size(); }
-  // Of the last update: buckets that left while backward still ran.
+  // Number of buckets whose reduction started during backward (overlapped), in the last step.
   size_t left_early() const { return left_early_; }
 
-  // The last backward of a step, whose buckets may start while it runs. Throws GraphError, with its name, for a
-  // parameter that is used more often than in the first step.
+  // Runs the last backward of a step, and starts the reduction of each bucket when it is ready. Throws GraphError,
+  // which names the parameter, if a parameter is used more often than in the first step.
   void last_backward(const std::function<void()>& backward);
-  // Starts what is left. After it communicator().wait() makes the gradients of spans() the sums over the ranks.
+  // Starts the reduction of the remaining buckets (flush). After the communicator's next wait(), the gradients of
+  // spans() are the sums over the ranks.
   void start_rest();
-  // After the optimizer: all ranks get all weights, and the copies that operations take. Waits.
+  // Called after the optimizer step: all ranks get all weights (all-gather if sharded), and the low-precision copies
+  // are refreshed. Includes the communicator's wait().
   void share_weights();
 
-  // A flat tensor as long as group g, of which each rank has in `own` what belongs to its spans of that group, in their
-  // order: own[0] itself where not sharded, else gathered bucket by bucket into memory of the CPU, of those ranks that
-  // want it; elsewhere no tensor. Collective.
+  // Gathers a flat tensor as long as the group. `own` has this rank's tensors for its ranges of that group, in the
+  // order of spans(). Not sharded, it returns own[0] itself. Sharded, it gathers bucket by bucket into CPU memory on
+  // the ranks where `wanted` is true, and returns no tensor on the others. Collective.
   Tensor whole(int group, const std::vector<Tensor>& own, bool wanted = true) const;
-  // The other way: the parts of spans() of group g in a tensor as long as the group.
+  // The inverse of whole(), as a local scatter: copies the ranges of spans() of the group from `whole`, a flat tensor
+  // as long as the group, to `own`.
   void take_own(int group, const Tensor& whole, const std::vector<Tensor>& own) const;
-  // The f32 or f64 weights of a group, whole. Collective where sharded in bf16.
+  // All f32 or f64 (master) weights of a group. Collective if sharded in bf16.
   Tensor whole_weights(int group, bool wanted = true) const;
   void set_weights(int group, const Tensor& whole);
-  // Spans of spans() that belong to a group, in their order.
+  // Indices into spans() of the ranges of a group, in their order.
   std::vector<size_t> spans_of(int group) const;
 
  private:
   struct Bucket {
     int group = 0;
-    int64_t begin = 0, length = 0;  // elements of the group's span
-    std::vector<size_t> entries;    // of the store, with a part in it
-    size_t missing = 0;             // of those, gradients that are not final yet in this step
+    int64_t begin = 0, length = 0;  // in elements of the group's flat range
+    std::vector<size_t> entries;    // store entries that overlap this bucket
+    size_t missing = 0;             // of those, pending: not final yet in this step
   };
 
   void added(const Tensor& leaf) override;
@@ -78,13 +83,13 @@ class GradBuckets final : private GradientObserver {
   Communicator& communicator_;
   nn::ParameterStore& store_;
   bool sharded_;
-  std::vector<Bucket> buckets_;  // in the order in which they start
-  size_t next_ = 0;              // the first that has not started in this step
+  std::vector<Bucket> buckets_;  // in the order in which they are issued
+  size_t next_ = 0;              // the first bucket that is not issued yet in this step
   std::vector<optim::ParameterSpan> spans_;
   std::vector<int> span_groups_;
-  std::map<const void*, size_t> entry_of_;       // by the gradient's memory
-  std::vector<std::vector<size_t>> buckets_of_;  // of an entry
-  std::vector<int64_t> uses_, uses_now_;         // of an entry in one backward: learned, and in this one
+  std::map<const void*, size_t> entry_of_;       // store entry by the address of its gradient
+  std::vector<std::vector<size_t>> buckets_of_;  // the buckets that an entry overlaps
+  std::vector<int64_t> uses_, uses_now_;         // of an entry in one backward: learned, and counted in this one
   bool learned_ = false;
   size_t left_early_ = 0;
 };

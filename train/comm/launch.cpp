@@ -9,7 +9,7 @@
 namespace heed::comm {
 namespace {
 
-// Of a variable that is set.
+// The variable must be set.
 int number(const Environment& variable, const char* name, int most) {
   const char* text = variable(name);
   int value = -1;
@@ -25,7 +25,7 @@ constexpr int kMostRanks = 65535;
 struct Names {
   const char *launcher, *rank, *size;
 };
-// srun last: where another launcher is there too, srun has started that one.
+// srun is last: if variables of another launcher are set too, srun has started that launcher.
 constexpr Names kNames[] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"mpirun", "PMI_RANK", "PMI_SIZE"},
@@ -49,7 +49,7 @@ Launch read(const Environment& variable, const Names& names) {
   return launch;
 }
 
-// What all ranks of a job on a node have in common, and other jobs have not.
+// Identifies the job: equal on all its ranks on a node, different for other jobs.
 std::string job_of(const Environment& variable) {
   std::string job;
   for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri", "SLURM_JOB_ID",
@@ -70,7 +70,7 @@ void find_master(const Environment& variable, Launch& launch) {
   launch.address = variable("MASTER_ADDR");
   if (const char* run = variable("TORCHELASTIC_RUN_ID"); run != nullptr) launch.run = run;
   launch.port = number(variable, "MASTER_PORT", 65534);
-  // The port itself belongs to torchrun's own store then.
+  // torchrun's own store then listens on MASTER_PORT itself.
   const char* agent = variable("TORCHELASTIC_USE_AGENT_STORE");
   if (agent != nullptr && std::strcmp(agent, "True") == 0) ++launch.port;
 }
@@ -86,7 +86,7 @@ Launch find_launch(const Environment& environment) {
   Launch found;
   for (const Names& names : kNames) {
     if (variable(names.size) == nullptr) continue;
-    // RANK without WORLD_SIZE, or the other way round, is somebody else's.
+    // RANK without WORLD_SIZE, or WORLD_SIZE without RANK, was not set by a launcher.
     if (std::strcmp(names.launcher, "torchrun") == 0 && variable(names.rank) == nullptr) continue;
     const Launch launch = read(variable, names);
     if (found.launcher.empty()) {

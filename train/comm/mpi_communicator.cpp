@@ -20,13 +20,13 @@ void check(int code, const char* what) {
   throw CommunicationError(fmt::format("MPI: {}: {}", what, std::string_view(text, static_cast<size_t>(length))));
 }
 
-// MPI counts in int.
+// MPI counts are of type int.
 constexpr int64_t kMostAtOnce = int64_t{1} << 30;
 
 class MpiRanks final : public Ranks {
  public:
   MpiRanks(const Launch& launch, double timeout_s) : Ranks(launch.rank, launch.size) {
-    // A rank that never comes keeps all others in MPI_Init.
+    // Before MPI_Init, in which a rank that never starts blocks all others.
     watch(launch, timeout_s);
     int given = 0, is_started = 0;
     MPI_Initialized(&is_started);
@@ -46,7 +46,7 @@ class MpiRanks final : public Ranks {
                                 launch.variables, rank, size, mpi_library());
     all_are_here();
   }
-  // MPI's own end waits for all ranks; after an error nobody may come.
+  // MPI_Finalize waits for all ranks; after an error the others may never call it.
   ~MpiRanks() override {
     if (!has_started_ || std::uncaught_exceptions() > 0) return;
     const Waiting waiting(*this, "all ranks to end");
@@ -68,7 +68,7 @@ class MpiRanks final : public Ranks {
     check(MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, MPI_COMM_WORLD), "gather");
   }
 
-  bool has_started_ = false;  // MPI, so that it is this class that ends it
+  bool has_started_ = false;  // this object initialized MPI and must finalize it
 };
 
 MPI_Datatype type_of(DType dtype) { return dtype == DType::f64 ? MPI_DOUBLE : MPI_FLOAT; }
@@ -76,13 +76,13 @@ MPI_Datatype type_of(DType dtype) { return dtype == DType::f64 ? MPI_DOUBLE : MP
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(Ranks& ranks) : Communicator(ranks) {
-    // Apart from the values of the host, which go by MPI_COMM_WORLD.
+    // Tensors use a communicator of their own, since host values are exchanged on MPI_COMM_WORLD.
     const Waiting waiting(ranks, "all ranks to make a communicator");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "make a communicator");
     MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN);
   }
   ~MpiCommunicator() override {
-    if (std::uncaught_exceptions() > 0) return;  // the others may not come
+    if (std::uncaught_exceptions() > 0) return;  // the other ranks may never free their communicators
     const Waiting waiting(ranks(), "all ranks to end a communicator");
     MPI_Comm_free(&world_);
   }
@@ -107,7 +107,7 @@ class MpiCommunicator final : public Communicator {
       return MPI_Ibcast(data, count, MPI_BYTE, root, world_, request);
     });
   }
-  // The sum of the own part comes into memory of its own: MPI would put it in front of all parts.
+  // The sum of the own shard needs a buffer of its own: in place, MPI writes it to the start of `values`.
   void reduce_scatter(const TensorRef& values) override {
     const int64_t count = part_length(values), bytes = count * size_bytes(values.dtype);
     Part part{.sum = Buffer(bytes, Device::cpu, MemoryCategory::workspace),

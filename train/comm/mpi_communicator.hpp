@@ -1,4 +1,4 @@
-// Ranks that MPI joins: host values, and tensors of the CPU. Where heed is built without MPI, no_mpi.cpp stands in.
+// The process group of MPI: host values, and collectives on CPU tensors. no_mpi.cpp is the stub for builds without MPI.
 #pragma once
 
 #include <memory>
@@ -8,12 +8,13 @@
 
 namespace heed::comm {
 
-// MPI's name and version, empty: built without it.
+// Name and version of the MPI library; empty in a build without MPI.
 std::string mpi_library();
 
-// Throws CommunicationError where MPI sees another world than the launch, or heed is built without MPI.
+// Throws CommunicationError if rank or size in MPI_COMM_WORLD differ from the launch environment, or if heed is built
+// without MPI.
 std::unique_ptr<Ranks> join_mpi_ranks(const Launch& launch, double timeout_s);
-// Of ranks that join_mpi_ranks() made.
+// `ranks` must come from join_mpi_ranks().
 std::unique_ptr<Communicator> make_mpi_communicator(Ranks& ranks);
 
 }  // namespace heed::comm

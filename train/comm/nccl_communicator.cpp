@@ -70,7 +70,7 @@ class NcclCommunicator final : public Communicator {
       check(ncclCommInitRank(&made, ranks.size(), id, ranks.rank()), "start");
       nccl_ = made;
     }
-    // Its kernels wait on the device for peers that never come, and with them all that waits for the device.
+    // NCCL kernels wait on the device for peers that never arrive, and every wait for the device then hangs too.
     if (ranks.watchdog() == nullptr) return;
     ranks.watchdog()->on_timeout([this] { interrupt(); });
     ranks.watchdog()->ask_for_errors([this] { return error_of_the_network(); });
@@ -83,7 +83,7 @@ class NcclCommunicator final : public Communicator {
     }
     const Waiting waiting(ranks(), "all ranks to leave NCCL");
     if (std::uncaught_exceptions() > 0) {
-      interrupt();  // other ranks may not come any more
+      interrupt();  // the other ranks may never destroy their communicators
     } else if (ncclComm_t comm = nccl_.exchange(nullptr); comm != nullptr) {
       ncclCommDestroy(comm);
     }
@@ -121,12 +121,12 @@ class NcclCommunicator final : public Communicator {
     check(state, "a collective");
   }
 
-  // What was queued so far makes the values.
+  // The work queued so far computes the values.
   void follow() {
     cuda::check(cudaEventRecord(ready_, cuda::stream()), "record an event");
     cuda::check(cudaStreamWaitEvent(stream_, ready_, 0), "wait for an event");
   }
-  // A link or a peer that failed: kernels on the device go on waiting for it.
+  // A failed link or peer: kernels on the device continue to wait for it.
   std::string error_of_the_network() const {
     ncclResult_t state = ncclSuccess;
     ncclComm_t comm = nccl_;

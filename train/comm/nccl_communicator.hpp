@@ -1,4 +1,4 @@
-// Tensors between CUDA devices, by NCCL. Where heed is built without it, no_nccl.cpp stands in.
+// Collectives on tensors of CUDA devices, through NCCL. no_nccl.cpp is the stub for builds without NCCL.
 #pragma once
 
 #include <memory>
@@ -7,12 +7,12 @@
 
 namespace heed::comm {
 
-// NCCL's version, empty: built without it.
+// NCCL's version; empty in a build without NCCL.
 std::string nccl_version();
 
-// One device for each rank. Work goes to a stream of its own, behind what was queued on heed's stream before; a graph
-// that is recorded meanwhile records it too. Throws CommunicationError, also for two ranks on one device, and
-// DeviceError. Collective, also in a world of one.
+// One device per rank. Collectives run on a stream of their own, ordered after the work queued so far on heed's stream;
+// a graph capture in progress on heed's stream includes them. Throws CommunicationError, SharedError if two ranks use
+// one device, and DeviceError. Collective, also in a process group of size one.
 std::unique_ptr<Communicator> make_nccl_communicator(Ranks& ranks);
 
 }  // namespace heed::comm

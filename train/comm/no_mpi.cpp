@@ -1,4 +1,4 @@
-// Stands in for mpi_communicator.cpp where heed is built without MPI.
+// Stub of mpi_communicator.cpp for builds without MPI.
 #include "autograd/core/check.hpp"
 #include "train/comm/mpi_communicator.hpp"
 

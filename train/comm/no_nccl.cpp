@@ -1,4 +1,4 @@
-// Stands in for nccl_communicator.cpp where heed is built without CUDA or NCCL.
+// Stub of nccl_communicator.cpp for builds without CUDA or NCCL.
 #include "autograd/core/check.hpp"
 #include "train/comm/nccl_communicator.hpp"
 

@@ -47,7 +47,7 @@ void Ranks::all_are_here() {
   const auto& own = hosts[static_cast<size_t>(rank_)];
   std::vector<bool> elsewhere;
   for (const auto& host : hosts) elsewhere.push_back(host != own);
-  // Not every launcher says which of its node's ranks this is.
+  // Counted here, since not every launcher sets the local rank.
   local_rank_ = static_cast<int>(std::count(hosts.begin(), hosts.begin() + rank_, own));
   watchdog_->set_elsewhere(elsewhere);
   board_->unlink();
@@ -104,9 +104,10 @@ void share_processors(Ranks& ranks) {
     CPU_AND(&common, &mine.processors, &place.processors);
     if (place.host == mine.host && CPU_COUNT(&common) > 0) ++sharing;
   }
-  // Not sooner: the variable need not have come to all ranks, and all of them gather.
+  // Only after the gather, which is collective: the variable may be set on some ranks only.
   if (!is_known || cpu::threads_asked_for(std::getenv("OMP_NUM_THREADS"))) return;
-  // The ranks that share processors are taken to share the CPU quota too: a launcher starts them in one container.
+  // Ranks with overlapping affinity masks are assumed to share the CPU quota too: a launcher starts them in one
+  // container.
   const int cpus = CPU_COUNT(&mine.processors);
   cpu::set_max_threads(std::max(1, cpu::choose_threads(cpus, cpu_quota(), nullptr).threads / sharing));
 }

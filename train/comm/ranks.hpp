@@ -1,8 +1,8 @@
-// The ranks of a run: processes that train one model together, each with its rows of every batch.
+// The process group of a run: processes (ranks) that train one model together, each with its rows of every batch.
 //
-// Here are the values that the host exchanges: at the start, for a save, for an evaluation. Gradients and weights go by
-// the Communicator. Every function but rank(), size() and abort() is collective: all ranks call it, in the same order.
-// A wait longer than train.comm_timeout_s ends the process (train/comm/watchdog.hpp).
+// This class exchanges host values: at the start, for a checkpoint, for an evaluation. Gradients and weights are
+// exchanged by the Communicator. gather(), gather_texts() and barrier() are collective: all ranks call them, in the
+// same order. A wait longer than train.comm_timeout_s ends the process (train/comm/watchdog.hpp).
 #pragma once
 
 #include <memory>
@@ -24,11 +24,11 @@ class Ranks {
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
-  // Among the ranks of this node.
+  // Index of this rank among the ranks of its node.
   int local_rank() const { return local_rank_; }
   virtual bool by_mpi() const { return false; }
 
-  // all[r] = the bytes of rank r; each gives as many.
+  // All-gather of host values: all[r] = the bytes of rank r. All ranks pass the same number of bytes.
   void gather(const void* mine, int64_t bytes, void* all);
   template <class T>
   std::vector<T> gather(const T& mine) {
@@ -36,25 +36,26 @@ class Ranks {
     gather(&mine, sizeof(T), all.data());
     return all;
   }
-  // Texts of any lengths.
+  // All-gather of texts of any lengths.
   std::vector<std::string> gather_texts(const std::string& mine);
   void barrier();
 
-  // Names the update in what is said when this process fails or waits too long.
+  // Sets the step that the error and timeout messages of this process name.
   void set_update(int64_t update);
   int64_t update() const { return update_; }
 
-  // nullptr in a world of one.
+  // nullptr in a process group of size one.
   Watchdog* watchdog() const { return watchdog_.get(); }
 
-  // Ends all ranks, this one with the exit code.
+  // Aborts all ranks; this process exits with the exit code.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 
  protected:
   Ranks(int rank, int size) : rank_(rank), size_(size) {}
-  // By a class that reaches other ranks, before it begins to.
+  // Starts the heartbeat page and the watchdog. A derived class calls this before it contacts other ranks.
   void watch(const Launch& launch, double timeout_s);
-  // By the same, when all have come: ranks of other hosts are out of sight, and the board's name can go.
+  // Rendezvous complete: called by the derived class once all ranks have joined. Collective. Determines local_rank(),
+  // excludes ranks of other hosts from the heartbeat page, and unlinks the page's file.
   void all_are_here();
   virtual void gather_bytes(const void* mine, int64_t bytes, void* all) = 0;
 
@@ -65,7 +66,7 @@ class Ranks {
   std::unique_ptr<Watchdog> watchdog_;
 };
 
-// Waits for others while it lives; nothing in a world of one.
+// RAII: marks a wait for other ranks, which the watchdog times; no effect in a process group of size one.
 class Waiting {
  public:
   Waiting(Ranks& ranks, const char* what);
@@ -74,13 +75,14 @@ class Waiting {
   std::optional<Watchdog::Wait> wait_;
 };
 
-// The world that the environment tells of. Throws CommunicationError where it tells of several ranks and they cannot be
-// reached: no MPI in this build, or MPI sees another world.
+// Joins the process group of the launch environment. Throws CommunicationError if that has several ranks which cannot
+// be reached: this build has no MPI, or MPI reports another rank or size.
 std::unique_ptr<Ranks> join_ranks(double timeout_s);
 std::unique_ptr<Ranks> single_rank();
 
-// As many threads for this rank as it has processors to itself, where OMP_NUM_THREADS does not say (see
-// cpu::threads_asked_for()): ranks that may run on the same processors share them, and their CPU quota. Collective.
+// Sets the number of threads of this rank to the number of CPUs it has to itself, unless OMP_NUM_THREADS is set (see
+// cpu::threads_asked_for()). Ranks whose affinity masks overlap divide the CPUs and their CPU quota among them.
+// Collective.
 void share_processors(Ranks& ranks);
 
 }  // namespace heed::comm

@@ -20,7 +20,7 @@ using train::Descriptor;
 
 constexpr int kSlice = 100;  // milliseconds
 
-// accept() can fail with these for one connection only, and it is unknown which; the next may succeed (accept(2)).
+// Errors of accept(2) that concern one pending connection only, without saying which; the next call may succeed.
 bool is_of_one_connection(int error) {
   constexpr int kErrors[] = {EAGAIN,      EINTR,     ECONNABORTED, EPERM,        EPROTO,     ENETDOWN,
                              ENOPROTOOPT, EHOSTDOWN, ENONET,       EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH};
@@ -55,8 +55,8 @@ class Acceptor {
   struct Connection {
     Descriptor socket;
     Greeting greeting = {};
-    size_t received = 0;  // bytes of it
-    int rank = -1;        // known once all of it is here
+    size_t received = 0;  // bytes of the greeting
+    int rank = -1;        // -1 until the greeting is complete
   };
 
   void poll_all() {
@@ -71,7 +71,7 @@ class Acceptor {
     accept_all();
   }
 
-  // Polls before each: without a free descriptor accept() fails even if no connection is pending.
+  // Polls before each accept(), which without a free descriptor fails even if no connection is pending.
   void accept_all() {
     pollfd listener{.fd = listener_.number(), .events = POLLIN, .revents = 0};
     while (::poll(&listener, 1, 0) > 0) {
@@ -84,7 +84,7 @@ class Acceptor {
     }
   }
 
-  // For one more connection, by the end of the oldest that has not said who it is.
+  // Frees a descriptor: closes the oldest connection that has not sent its greeting yet.
   void make_room(int error) {
     const auto unknown = std::find_if(connections_.begin(), connections_.end(), [](auto& c) { return c.rank < 0; });
     require<CommunicationError>(is_exhausted(error) && unknown != connections_.end(),
@@ -94,10 +94,10 @@ class Acceptor {
     connections_.erase(unknown);
   }
 
-  // Closes a connection that is foreign, or has ended.
+  // Reads the greeting, and closes a connection that is foreign or was closed by its peer.
   void read(Connection& connection) {
     char* const to = reinterpret_cast<char*>(&connection.greeting) + connection.received;
-    // One byte too many is asked for: a rank sends nothing after its Greeting.
+    // Also reads after a complete greeting: a rank sends nothing more, so further bytes mark a foreign connection.
     char more = 0;
     const size_t left = sizeof(Greeting) - connection.received;
     const ssize_t got = ::recv(connection.socket.number(), left > 0 ? to : &more, std::max<size_t>(left, 1), 0);
@@ -116,7 +116,7 @@ class Acceptor {
     require_same_size(theirs.rank, theirs.size, own_.size);
     for (Connection& earlier : connections_) {
       if (earlier.rank != theirs.rank) continue;
-      const Verdict verdict = Verdict::replaced;  // to a process that may have ended
+      const Verdict verdict = Verdict::replaced;  // the receiver may have exited
       ::send(earlier.socket.number(), &verdict, sizeof(verdict), MSG_NOSIGNAL);
       earlier = {};
     }

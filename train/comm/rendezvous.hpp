@@ -1,11 +1,12 @@
-// How the ranks of a run find each other over TCP.
+// TCP rendezvous: how the ranks of a run connect to each other.
 //
-// Rank 0 listens on MASTER_PORT; every other rank connects and sends a Greeting. Rank 0 answers one of its own run with
-// its own Greeting, and once all ranks are there it sends each a Verdict. Until then a later connection of a rank takes
-// the place of an earlier one, which is told so. Rank 0 polls all connections together: one that stays silent or sends
-// something else (scanners, health checks, other runs) delays no rank.
+// Rank 0 listens on MASTER_PORT; every other rank connects and sends a Greeting. Rank 0 answers a Greeting of its own
+// run with its own Greeting, and once all ranks are connected it sends each a Verdict. Until then a later connection of
+// a rank replaces an earlier one, which receives Verdict::replaced. Rank 0 polls all connections together, so a foreign
+// connection that is silent or sends something else (port scanners, health checks, other runs) delays no rank.
 //
-// A rank that waits for more than some seconds says on stderr whom it misses; train.comm_timeout_s is the watchdog's.
+// A rank that waits for more than a few seconds reports on stderr which ranks are missing. The watchdog enforces
+// train.comm_timeout_s.
 #pragma once
 
 #include <string>
@@ -16,33 +17,34 @@
 
 namespace heed::comm {
 
-// The start of a connection, in both directions.
+// The first message of a connection, in both directions.
 struct Greeting {
   char magic[8] = {'h', 'e', 'e', 'd', 'r', 'n', 'k', '2'};
   int32_t size = 0, rank = 0;
-  uint64_t run = 0;  // of all nodes, where the launcher names one
+  uint64_t run = 0;  // checksum of the run id, the same on all nodes; of an empty text if the launcher sets none
 
   bool is_of_same_run(const Greeting& other) const;
 };
 Greeting greeting_of(const Launch& launch);
-// Throws CommunicationError.
+// Throws CommunicationError unless both sizes are equal.
 void require_same_size(int rank, int size, int size_of_root);
 
-// What rank 0 sends after its Greeting.
+// Sent by rank 0 after its Greeting.
 enum class Verdict : int32_t { complete = 1, replaced = 2 };
 
-// After which a rank says whom it waits for.
+// Seconds of waiting after which a rank reports the missing ranks.
 double seconds_to_notice(double timeout_s);
-// The end of that line.
+// The end of that report: which variables may be left over.
 std::string left_over_hint(const Launch& launch);
 
-// On rank 0: blocking sockets of all ranks by their number, none for rank 0 itself. Throws CommunicationError where the
-// port cannot be used, connections cannot be accepted, or a rank was started in a world of another size.
+// On rank 0: the blocking sockets of all ranks, indexed by rank; that of rank 0 itself is empty. Throws
+// CommunicationError if the port cannot be used, connections cannot be accepted, or a rank was started with another
+// world size.
 std::vector<train::Descriptor> accept_ranks(const Launch& launch, double timeout_s);
 
-// On every other rank: a blocking socket to rank 0. An address that is unknown or where nothing listens is tried again.
-// Throws CommunicationError where something else answers there for 10 s, where rank 0 was started in a world of another
-// size or is gone, and where another process took the place of this rank.
+// On every other rank: a blocking socket to rank 0. Retries while the address does not resolve or refuses connections.
+// Throws CommunicationError if another program answers there for 10 s (or half of timeout_s, if that is less), if rank
+// 0 was started with another world size or has exited, and if another process has replaced this rank.
 train::Descriptor connect_to_root(const Launch& launch, double timeout_s);
 
 }  // namespace heed::comm

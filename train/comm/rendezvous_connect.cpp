@@ -1,4 +1,4 @@
-// The side of the ranks that connect to rank 0.
+// TCP rendezvous, the side of the ranks that connect to rank 0.
 #include <poll.h>
 
 #include <cerrno>
@@ -27,7 +27,8 @@ class Connector {
         notice_s_(seconds_to_notice(timeout_s)),
         foreign_s_(std::min(10.0, timeout_s / 2)) {}
 
-  // Rank 0 may not listen yet, nor its name be known, so this goes on; the watchdog ends it.
+  // Retries without limit, since rank 0 may not listen yet and its name may not resolve yet; the watchdog ends the
+  // wait.
   Descriptor run() {
     constexpr double kFirstPause = 0.02, kLongestPause = 0.5;
     for (double pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
@@ -51,7 +52,7 @@ class Connector {
   }
 
  private:
-  // A short wait for one of `events`; true if it came.
+  // Polls for a short time; returns true if one of `events` occurred.
   bool wait_for(int socket, short events) {
     pollfd polled{.fd = socket, .events = events, .revents = 0};
     const bool came = ::poll(&polled, 1, socket < 0 ? 10 : kSlice) > 0;
@@ -68,7 +69,7 @@ class Connector {
     return false;
   }
 
-  // An empty one where nothing answers at this address.
+  // Returns an empty descriptor if the connection fails.
   Descriptor connect_to(const addrinfo& address) {
     Descriptor socket = make_socket(address);
     int error = socket.number() < 0 ? errno : 0;
@@ -92,7 +93,7 @@ class Connector {
     return !fault;
   }
 
-  // What is wrong with the other end, in the words of "it …".
+  // What is wrong with the peer, as the end of a sentence that begins with "it"; nullopt if it is rank 0 of this run.
   std::optional<std::string> exchange_greetings(int socket, Greeting& theirs) {
     problem_ = "does not answer";
     const double end = clock_.seconds() + foreign_s_;
@@ -108,7 +109,7 @@ class Connector {
     return std::nullopt;
   }
 
-  // Rank 0 knows of this rank and says who else is missing.
+  // Without a report of its own: rank 0 has accepted this rank and reports which others are missing.
   Descriptor await_verdict(Descriptor socket) const {
     send_at_once(socket.number());
     set_blocking(socket.number(), true);
@@ -124,8 +125,8 @@ class Connector {
   Greeting own_;
   RunningClock clock_;
   double notice_s_, foreign_s_;
-  std::optional<double> foreign_since_;  // where connections are made, but none is to rank 0
-  std::string problem_, answer_;         // why the last attempt failed, and what the last connection met
+  std::optional<double> foreign_since_;  // since when connections succeed, but none reaches rank 0
+  std::string problem_, answer_;         // why the last attempt failed; what is wrong with the last peer
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Seconds in which this process ran. Time while it was stopped (SIGSTOP, a suspended job) hardly counts, so that a rank
-// which was stopped itself does not report others as missing.
+// Measures the running time of this process in seconds. A period in which the process is stopped (SIGSTOP, a suspended
+// job) counts for two seconds at most, so that a rank that was stopped itself does not report others as missing.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace heed::comm {
 
 class RunningClock {
  public:
-  // To be asked a few times a second. Between two calls at most two seconds pass.
+  // Call this several times a second: each call advances the clock by two seconds at most.
   double seconds() {
     const auto now = std::chrono::steady_clock::now();
     seconds_ += std::min(std::chrono::duration<double>(now - before_).count(), 2.0);

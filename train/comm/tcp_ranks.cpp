@@ -42,7 +42,7 @@ class TcpRanks final : public Ranks {
 
   int socket_of(int rank) const { return sockets_[static_cast<size_t>(rank)].number(); }
 
-  std::vector<train::Descriptor> sockets_;  // on rank 0 by rank, elsewhere that of rank 0
+  std::vector<train::Descriptor> sockets_;  // on rank 0 indexed by rank; on other ranks only entry 0 is set
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Ranks that find each other over TCP, where a launcher such as torchrun tells them of rank 0's address: values of the
-// host only, through rank 0. Tensors go by NCCL.
+// The process group over TCP, for launchers such as torchrun that set rank 0's address. It exchanges host values only,
+// all through rank 0. Tensors are exchanged through NCCL.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace heed::comm {
 
-// Throws CommunicationError where the ranks cannot find each other (train/comm/rendezvous.hpp).
+// Throws CommunicationError if the rendezvous fails (train/comm/rendezvous.hpp).
 std::unique_ptr<Ranks> join_tcp_ranks(const Launch& launch, double timeout_s);
 
 }  // namespace heed::comm

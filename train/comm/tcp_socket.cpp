@@ -67,7 +67,7 @@ train::Descriptor make_socket(const addrinfo& address) {
   return socket;
 }
 
-// One socket of IPv6 takes IPv4 too, where there is IPv6.
+// Where IPv6 is available, one IPv6 socket also accepts IPv4 connections.
 train::Descriptor listen_on(int port) {
   std::string reason;
   for (const int family : {AF_INET6, AF_INET}) {

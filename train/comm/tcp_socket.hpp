@@ -1,4 +1,4 @@
-// TCP sockets as the ranks use them. Throws CommunicationError where a peer is gone.
+// TCP sockets of the process group. Sending and receiving throw CommunicationError if the peer has exited.
 #pragma once
 
 #include <netdb.h>
@@ -11,14 +11,16 @@
 
 namespace heed::comm {
 
-// All bytes, on a blocking socket. A peer that ends closes its sockets, so that the others see it at once.
+// Send or receive all bytes, on a blocking socket. The system closes the sockets of a peer that exits, so that the
+// others get an error at once.
 void send_all(int socket, const void* data, int64_t bytes, int peer);
 void receive_all(int socket, void* data, int64_t bytes, int peer);
 
-void send_at_once(int socket);  // no delay for small messages
+void send_at_once(int socket);  // TCP_NODELAY: no delay for small messages
 void set_blocking(int socket, bool blocking);
 
-// What a name resolves to; `problem` says why to nothing, perhaps only for now. host nullptr: this one.
+// The addresses of a host name (getaddrinfo). `problem` says why it does not resolve, perhaps only temporarily. host
+// nullptr: this host.
 struct Addresses {
   Addresses(const char* host, int port, int family);
   ~Addresses();
@@ -29,15 +31,17 @@ struct Addresses {
   std::string problem;
 };
 
-// A non-blocking socket; an empty one where this machine has no such kind of address. Throws CommunicationError where
-// there are no more sockets to be had.
+// A non-blocking socket; empty if this machine does not support the address family. Throws CommunicationError if the
+// process or the system has no file descriptor or memory left.
 train::Descriptor make_socket(const addrinfo& address);
-// Listens on all addresses of this host, and does not block. Throws CommunicationError where it cannot.
+// A non-blocking socket that listens on all addresses of this host. Throws CommunicationError if that fails.
 train::Descriptor listen_on(int port);
-// True where a socket that looks for a port of its own host was given that very port, and so found itself.
+// TCP self-connect: true if the kernel chose the destination port, on this same host, as the socket's own port, so that
+// the socket is connected to itself.
 bool leads_to_itself(int socket);
 
-// True for errno after accept(), connect() or socket(): the process or the system has no file or memory left.
+// True if errno, after accept(), connect() or socket(), says that the process or the system has no file descriptor or
+// memory left.
 bool is_exhausted(int error);
 
 }  // namespace heed::comm

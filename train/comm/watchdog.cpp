@@ -11,7 +11,7 @@
 namespace heed::comm {
 
 Watchdog::Watchdog(Board& board, double timeout_s) : board_(board), timeout_s_(timeout_s) {
-  // Signals are for the thread that trains.
+  // Signals must be delivered to the training thread.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -62,7 +62,7 @@ void Watchdog::on_timeout(std::function<void()> action) {
   action_ = std::move(action);
 }
 
-// Looks a few times a second, so that a wait costs its thread no system call.
+// Polls a few times a second, so that a wait costs the waiting thread no system call.
 void Watchdog::watch() {
   using Clock = std::chrono::steady_clock;
   const double pause_s = std::min(timeout_s_ / 10, 0.25);
@@ -90,10 +90,10 @@ std::string Watchdog::missing_ranks() const {
 
 void Watchdog::give_up(const std::string& reason) {
   const std::string place = update_ == 0 ? std::string() : fmt::format(", step {}", update_);
-  // The others come to the same end within moments; what they would write is the same.
+  // The other ranks of the node time out within moments and would write the same.
   if (board_.claim_report()) train::write_notice(fmt::format("heed: rank {}{}: {}\n", board_.rank(), place, reason));
-  board_.unlink();  // where not all have come, nobody else does
-  // ncclCommAbort itself may wait: for recorded graphs to be destroyed, for other ranks.
+  board_.unlink();  // before the rendezvous is complete, no other code unlinks it
+  // In a thread of its own: ncclCommAbort itself may block until captured graphs are destroyed, or for other ranks.
   if (action_) {
     std::thread(action_).detach();
     usleep(500'000);

@@ -1,9 +1,9 @@
-// Ends a process that waits too long for other ranks, and says for whom.
+// Watchdog: ends a process that waits too long for other ranks, and reports which ranks are missing.
 //
-// A thread of its own looks at the clock, since the one that waits is inside of MPI, NCCL or the system: also inside of
+// A thread of its own measures the wait, since the waiting thread is inside MPI, NCCL or the system, possibly inside
 // MPI_Init, where nothing else could end it. When a wait has lasted train.comm_timeout_s, the first rank of the node to
-// notice writes one line, all start what on_timeout() set, and the process ends with exit code 7; the launcher ends the
-// others. Time in which the whole process stands still (SIGSTOP, a suspended job) does not count.
+// notice writes one line. Each process then starts its on_timeout() action and exits with code 7; the launcher ends the
+// other ranks. Time in which the whole process is stopped (SIGSTOP, a suspended job) does not count.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  // While one lives, this process waits for the others. Not nested.
+  // RAII: while it lives, this process waits for other ranks. Waits do not nest.
   class Wait {
    public:
     Wait(Watchdog& watchdog, const char* what);
@@ -37,12 +37,13 @@ class Watchdog {
   };
 
   void set_update(int64_t update);
-  // Ranks of other nodes, which the board does not see: a flag for each rank.
+  // Marks the ranks of other nodes, which do not use this heartbeat page: one flag per rank.
   void set_elsewhere(std::vector<bool> elsewhere);
-  // Started before the end, for a library that can be interrupted: the process ends shortly after, done or not.
+  // Sets an action that is started before the process exits, to interrupt a library. The process exits shortly after,
+  // whether the action is done or not.
   void on_timeout(std::function<void()> action);
-  // Asked now and then during a wait: an error that no call of this process would show, else an empty text. It ends the
-  // process as a timeout does.
+  // Sets a function that is called regularly during a wait. It returns an asynchronous error that no call of this
+  // process would report, else an empty text. An error ends the process like a timeout.
   void ask_for_errors(std::function<std::string()> question);
 
  private:
@@ -56,12 +57,12 @@ class Watchdog {
   std::condition_variable changed_;
   bool ending_ = false;
   const char* waits_for_ = nullptr;
-  double waited_s_ = 0;  // as far as this process was running
+  double waited_s_ = 0;  // running time of this process only
   int64_t update_ = 0;
   std::vector<bool> elsewhere_;
   std::function<void()> action_;
   std::function<std::string()> question_;
-  std::thread thread_;  // last, so that all is there when it starts
+  std::thread thread_;  // last member: all others exist when the thread starts
 };
 
 }  // namespace heed::comm

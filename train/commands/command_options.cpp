@@ -16,13 +16,13 @@ namespace {
 
 constexpr size_t kColumns = 80, kHelpColumn = 28;
 
-// Characters, not bytes, of UTF-8.
+// Counts UTF-8 characters, not bytes.
 size_t width_of(const std::string& text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
 }
 
-// A name and what it means, in two columns; a long name has a line of its own.
+// A name and its description in two columns; a long name has a line of its own.
 std::string two_columns(const std::string& name, const std::string& meaning) {
   std::string text = "  " + name, line = text;
   const std::string indent(kHelpColumn, ' ');
@@ -66,7 +66,7 @@ std::vector<std::string> names_of_commands(const CLI::App& app) {
   return names;
 }
 
-// The nearest of the names, or none that is near.
+// The nearest of the names; empty if none is near.
 std::string nearest_of(const std::vector<std::string>& names, const std::string& written) {
   std::pair<size_t, std::string> nearest{std::string::npos, ""};
   for (const std::string& name : names) nearest = std::min(nearest, {edit_distance(written, name), name});
@@ -104,7 +104,7 @@ std::string describe_unknown_option(const CLI::App& command, const std::string& 
   return fmt::format("unknown option {}; {} takes {}", written, full_name(command), fmt::join(known, ", "));
 }
 
-// CLI11 says this in its own terms.
+// Replaces messages of CLI11 that use its own terms.
 std::string describe_mismatch(const std::string& text) {
   const std::string option = text.substr(0, text.find(':'));
   if (text.ends_with("missing")) return option + " needs a value";

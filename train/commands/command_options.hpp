@@ -1,5 +1,5 @@
-// What every command of the command line shares: how options are declared and read, how help looks, and what is said
-// about a command line that cannot be understood.
+// Shared by all commands of the command line: declaring and reading options, the format of help, and messages about
+// invalid command lines.
 #pragma once
 
 #include <functional>
@@ -17,16 +17,17 @@ class ParseError;
 
 namespace heed::train {
 
-// Help of the app and of all commands that are added later: lines of at most 80 columns, without control characters.
+// Sets the help format of the app and of all commands that are added later: lines of at most 80 columns, without
+// control characters.
 void set_help_format(CLI::App& app);
 
-// The value of an option is read when the command line is parsed, and the ConfigErrors of
-// train/commands/option_value.hpp come out of CLI::App::parse(). shown: what help writes after the name.
+// The value of an option is read while the command line is parsed, so CLI::App::parse() throws the ConfigErrors of
+// train/commands/option_value.hpp. shown: the text that help prints after the name.
 using ReadOption = std::function<void(const std::string& text)>;
 CLI::Option* add_value(CLI::App* command, const std::string& name, const ReadOption& read, const std::string& shown,
                        const std::string& help);
 
-// In the functions below the value that is there already is the default that help shows.
+// In add_integer(), add_number() and add_choice(), the initial value is the default that help shows.
 template <class T>
 CLI::Option* add_integer(CLI::App* command, const std::string& name, T& value, const IntegerRange& range,
                          const std::string& help) {
@@ -39,7 +40,7 @@ CLI::Option* add_integer(CLI::App* command, const std::string& name, T& value, c
 CLI::Option* add_number(CLI::App* command, const std::string& name, double& value, const NumberRange& range,
                         const std::string& help);
 
-// A file or folder; an empty text, as of an unset variable of a shell, is none.
+// A file or folder. Reading throws ConfigError for an empty text, such as an unset variable of a shell.
 CLI::Option* add_path(CLI::App* command, const std::string& name, std::string& value, const std::string& help);
 
 template <class T>
@@ -58,11 +59,11 @@ CLI::Option* add_choice(CLI::App* command, const std::string& name, T& value,
   return add_value(command, name, read, text + "=" + default_name, help);
 }
 
-// Throws ConfigError where a word stands for a command and is none: with the nearest command, or, for a config file,
-// with `heed train FILE`.
+// Throws ConfigError if an argument in the place of a command is none. The message suggests the nearest command,
+// or, for a config file, `heed train FILE`.
 void require_known_command(const CLI::App& app, int argc, const char* const* argv);
 
-// One line for a command line that CLI11 refuses: what is wrong and the --help that tells more.
+// The one-line message for a command line that CLI11 rejects: what is wrong, and the --help that explains more.
 std::string describe_usage_error(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace heed::train

@@ -26,10 +26,10 @@ bool is_set(const Config& config, const char* key) { return config.origin(key).k
 
 struct EvalData {
   std::unique_ptr<data::Source> source;
-  bool is_of_run = false;  // else all of it is Split::train
+  bool is_of_run = false;  // if false, all of it is in Split::train
 };
 
-// The source that the checkpoint's config describes, and how it differs from the data of the run.
+// The dataset that the checkpoint's config describes, and how it differs from the data of the run.
 std::pair<std::unique_ptr<data::Source>, std::string> source_of_run(const LoadedModel& loaded,
                                                                     const CheckpointContent& content) {
   try {
@@ -43,13 +43,14 @@ std::pair<std::unique_ptr<data::Source>, std::string> source_of_run(const Loaded
   }
 }
 
-// The whole of data.path, without splits.
+// All of data.path as one dataset, without splits.
 std::unique_ptr<data::Source> make_whole_text(const LoadedModel& loaded) {
   Config config = loaded.config;
   DataConfig& d = config.data;
   d.val_fraction = d.test_fraction = 0;
   d.val_lines = d.test_lines = 0;
-  // Training needs a whole window, evaluation only a target; lines are cut for the windows of the loader.
+  // Training needs a full sequence, evaluation only one target, so a shorter text is accepted. Lines are cut to the
+  // sequence length of the loader, which is kept.
   if (d.split == data::TextSplit::position) config.model.seq_len = 1;
   if (d.source == DataSource::text) {
     const data::TextFile file(d.path);
@@ -91,7 +92,7 @@ void print_evaluation(const std::string& label, const Evaluation& e, const std::
   print("  ({} {})\n", e.targets, targets);
 }
 
-// What the numbers below are of, where it is not what the config of the run says.
+// Prints in which respects the evaluation differs from the config of the run.
 void print_changes(const Config& saved, const Config& now, bool is_of_run) {
   if (is_set(now, "data.path") && is_of_run)
     print("data        {}: the data of the run\n", data::quoted_path(now.data.path));

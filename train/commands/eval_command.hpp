@@ -1,9 +1,10 @@
 // `heed eval`: the loss of a checkpoint on every target of the run's validation and test splits, or of another text.
 //
 // A loss is a validation loss only on targets that the model was not trained on. Therefore the data must be that of the
-// run, by its fingerprint, its splits must be those of the run, and the model is the checkpoint's: the keys that may be
-// set are in train/run/checkpoint_match.hpp. If data.path names a file with other contents, all of it is evaluated as
-// one text, in the checkpoint's tokens, and the line says that it is another text and not the run's validation split.
+// run, by its fingerprint, with the splits of the run, and the model is the checkpoint's:
+// train/run/checkpoint_match.hpp lists the keys that may be set. If data.path names a file with other contents, all of
+// it is evaluated as one text, with the checkpoint's tokenizer, and the output says that it is another text and not the
+// run's validation split.
 #pragma once
 
 #include <string>
@@ -12,9 +13,9 @@
 namespace heed::train {
 
 // Prints loss (nats per target), perplexity and, for text, bits per byte. checkpoint: a .h5 file, or a run folder,
-// which stands for its last.h5. Throws what loading and the source throw, ConfigError for a key that cannot be set or
-// has no effect, DataError if the data is not that of the run or there is nothing to evaluate, DivergedError for a loss
-// that is not finite.
+// of which last.h5 is used. Throws what loading the checkpoint and the dataset throws, ConfigError for a key that
+// cannot be set or has no effect, DataError if the data is not that of the run or there is nothing to evaluate,
+// DivergedError for a loss that is not finite.
 void run_eval(const std::string& checkpoint, const std::vector<std::string>& overrides);
 
 }  // namespace heed::train

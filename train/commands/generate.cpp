@@ -19,7 +19,7 @@
 namespace heed::train {
 namespace {
 
-// A prompt is what a person writes: more is another kind of file that was named by mistake.
+// A prompt is written by a person: a larger file was probably named by mistake.
 constexpr size_t kLargestPromptBytes = size_t{64} << 20;
 
 std::string read_prompt_file(const std::string& path) {
@@ -67,9 +67,10 @@ std::vector<int32_t> parse_ids(const std::string& text, int64_t vocab_size) {
   return ids;
 }
 
-// cache: what the call for one token less has left, or an empty one.
+// cache: the keys and values that the call for one token less has stored, or an empty cache.
 std::vector<double> next_logits(const nn::Gpt& model, const std::vector<int32_t>& tokens, nn::KvCache& cache) {
-  // Behind seq_len tokens the window moves, and with it the position of each token: nothing that was kept still holds.
+  // After seq_len tokens the context moves, and with it the position of each token, so all cached keys and values are
+  // invalid.
   if (cache.length() == cache.capacity()) cache.clear();
   const int64_t window = std::min<int64_t>(static_cast<int64_t>(tokens.size()), cache.capacity());
   const int64_t fresh = window - cache.length();
@@ -95,7 +96,7 @@ Prompt make_prompt(const LoadedModel& loaded, const std::string& text, bool skip
     }
   }
   Prompt prompt{.tokens = {}, .num_given = static_cast<int64_t>(given.size())};
-  // Where lines are sequences, each begins with the end token of the one before.
+  // If lines are sequences, each begins with the end token of the previous one.
   if (tokenizer != nullptr && tokenizer->end_token()) prompt.tokens.push_back(*tokenizer->end_token());
   prompt.tokens.insert(prompt.tokens.end(), given.begin(), given.end());
   if (prompt.tokens.empty()) prompt.tokens.push_back(tokenizer == nullptr ? 0 : tokenizer->start_token());
@@ -121,8 +122,8 @@ void generate(const LoadedModel& loaded, std::vector<int32_t> tokens, const Gene
 
 namespace {
 
-// The text, or the token ids with spaces between. The prompt goes through the decoder too: a character that it begins
-// may end in what is generated.
+// Prints the text, or token ids separated by spaces. The prompt also passes through the decoder: a character may begin
+// in the prompt and end in the generated tokens.
 void print_sample(const LoadedModel& loaded, const Prompt& prompt, const GenerateOptions& options, int64_t number) {
   const auto print_all = [&](const std::function<std::string(int32_t)>& text_of) {
     std::string shown;
@@ -151,7 +152,7 @@ void run_generate(const GenerateOptions& options) {
   const LoadedModel loaded = load_model(load_checkpoint(file));
   const std::string text = options.prompt_file.empty() ? options.prompt : read_prompt_file(options.prompt_file);
   const Prompt prompt = make_prompt(loaded, text, options.skip_unknown);
-  // To stderr: stdout is the text and nothing else.
+  // To stderr: stdout has the text only.
   if (file != options.checkpoint) write_notice(fmt::format("{}, step {}\n", quote(file), loaded.step));
   const bool has_lines = loaded.tokenizer != nullptr && !loaded.tokenizer->end_token();
   for (int64_t n = 0; n < options.num_samples; ++n) {

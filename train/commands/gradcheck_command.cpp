@@ -50,14 +50,15 @@ Total check_gpt(const nn::GptConfig& config) {
       draw(tokens("targets", {2, config.seq_len}, static_cast<int32_t>(config.vocab_size)), DType::f64, 1);
   std::vector<GradcheckTensor> tensors;
   for (const auto& entry : model.parameters().entries()) tensors.push_back({entry.name, entry.tensor});
-  // Dropout acts: its masks are a function of the update's number, so they stand still.
+  // Dropout is active: its masks are a function of the step number, so they are the same in every forward pass.
   const nn::ForwardContext context{.training = true, .seed = 1};
   Total total;
   total.add(gradcheck([&] { return model.loss(batch_tokens, targets, context); }, tensors, {.max_elements = 16}));
   return total;
 }
 
-// Pre- and Post-LN, each with MHA, GQA and MQA, tied and untied; positions, bias and dropout vary along.
+// Pre- and Post-LN, each with MHA, GQA and MQA, with tied and untied embeddings; position encoding, bias and dropout
+// vary with these.
 std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
   std::vector<std::pair<std::string, nn::GptConfig>> forms;
   for (const nn::NormPosition norm : {nn::NormPosition::pre, nn::NormPosition::post}) {
@@ -72,7 +73,7 @@ std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
         config.position = tied ? nn::Position::learned : nn::Position::sinusoidal;
         config.bias = kv_heads != 2;
         config.dropout = config.attention_dropout = kv_heads == 2 ? 0.2 : 0.0;
-        config.init_std = 0.3;  // large enough that every gradient is well above rounding
+        config.init_std = 0.3;  // large enough that every gradient is well above rounding error
         forms.emplace_back(fmt::format("gpt {}-LN {} {}", norm == nn::NormPosition::pre ? "Pre" : "Post",
                                        kv_heads == 4   ? "MHA"
                                        : kv_heads == 2 ? "GQA"

@@ -1,4 +1,5 @@
-// `heed gradcheck`: every operation, and a whole small GPT in each of its forms, against differences in f64.
+// `heed gradcheck`: checks the gradients of every operation, and of a whole small GPT in each of its variants, against
+// finite differences in f64.
 #pragma once
 
 #include <string>
@@ -6,8 +7,8 @@
 
 namespace heed::train {
 
-// names: operations to check, or "gpt"; empty: all. Prints a line for each and returns whether all passed.
-// Throws ConfigError for a name that does not exist, with those that do.
+// names: operations to check, or "gpt"; empty: all. Prints a line for each and returns whether all passed. Throws
+// ConfigError for an unknown name, with the list of known names.
 bool run_gradcheck(const std::vector<std::string>& names);
 
 }  // namespace heed::train

@@ -46,7 +46,8 @@ int run_alone(const std::string& command, const std::function<int()>& action) {
     const comm::Launch launch = comm::find_launch();
     if (launch.size == 1) return action();
     if (launch.rank > 0) {
-      // A launcher ends all processes when the first one fails, and that must not be before rank 0 has said why.
+      // A launcher ends all processes when the first one fails, which must not happen before rank 0 has printed the
+      // error.
       std::this_thread::sleep_for(std::chrono::seconds(1));
       return 2;
     }

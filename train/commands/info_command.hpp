@@ -1,4 +1,4 @@
-// `heed info`: what this build can do, and the devices that it sees.
+// `heed info`: the features of this build, and the available devices.
 #pragma once
 
 #include <string>

@@ -36,17 +36,17 @@ struct Arguments {
   std::vector<std::string> overrides;  // key=value
   std::vector<std::string> operations;
   bool resume = false;
-  int stop_signal = 0;  // that stopped the training of a single process
+  int stop_signal = 0;  // the signal that stopped a training run of one process
   std::string checkpoint;
   train::GenerateOptions generate;
   data::PrepareConfig prepare;
-  Device device = Device::cpu;  // of bench
+  Device device = Device::cpu;  // device and dtype of bench
   DType dtype = DType::f32;
   train::BenchUpdateOptions bench_update;
 };
 
-// A shell ends a loop at Ctrl-C only if the command in it died of the signal, not if it returned 130. Signals of batch
-// systems are no deaths: SIGXCPU would leave a core file.
+// A shell ends a loop at Ctrl-C only if the command in it was killed by the signal, not if it returned 130. For signals
+// of batch systems the process exits normally: SIGXCPU would leave a core file.
 int end_by_signal(int signal, int code) {
   if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP) return code;
   std::signal(signal, SIG_DFL);
@@ -54,7 +54,7 @@ int end_by_signal(int signal, int code) {
   return code;
 }
 
-// --help and --version.
+// For --help and --version, which CLI11 reports as errors.
 int print_help(const CLI::App& app, const CLI::ParseError& request) {
   std::ostringstream text;
   const int code = app.exit(request, text, text);
@@ -62,8 +62,9 @@ int print_help(const CLI::App& app, const CLI::ParseError& request) {
   return code;
 }
 
-// Whatever the parent process left: the numbers of stdin, stdout and stderr must be taken, or a file of the run would
-// get one and be written into. What was closed can be neither read nor written.
+// The parent process may have closed stdin, stdout or stderr. Their descriptors must be occupied, or a file of the run
+// would get one of them and receive the output. A closed stream becomes /dev/null, read-only, so that it has no input
+// and writing to it fails.
 void occupy_standard_streams() {
   while (true) {
     const int number = ::open("/dev/null", O_RDONLY);
@@ -77,15 +78,15 @@ using train::IntegerRange, train::NumberRange, train::add_choice, train::add_int
 
 constexpr IntegerRange kCount{1, 1'000'000'000}, kCountOrNone{0, 1'000'000'000}, kSeed{0, 4'294'967'295};
 
-// What runs a command, after all of the command line has been read.
+// Registers what runs a command, once the whole command line has been parsed.
 struct Runner {
   int& code;
 
-  // In one process; an error under a launcher that has started several.
+  // Runs in one process; an error if a launcher has started several.
   void alone(CLI::App* command, const std::string& name, const std::function<int()>& action) const {
     command->callback([this, name, action] { code = train::run_alone(name, action); });
   }
-  // In each process that a launcher has started, which may join the others as a rank.
+  // Runs in each process that a launcher has started, which may join the others as a rank.
   void in_each(CLI::App* command, const std::function<int()>& action) const {
     command->callback([this, action] { code = train::guarded(action); });
   }
@@ -247,10 +248,10 @@ void add_info(CLI::App& app, const Runner& run) {
 
 int main(int argc, char** argv) {
   occupy_standard_streams();
-  // A write past a size limit then fails with an error, which names the file, and the old checkpoint stays.
+  // A write beyond a file size limit then fails with an error that names the file, and the old checkpoint is kept.
   std::signal(SIGXFSZ, SIG_IGN);
-  // A pipe that is closed, as by `heed generate … | head`, ends the process at once and without a word, whatever the
-  // parent process set. Only training goes on to its next update and saves (train/run/reporter.hpp).
+  // A closed pipe, as in `heed generate … | head`, ends the process at once and silently, whatever the parent process
+  // set. Only training continues to the end of its step and saves (train/run/reporter.hpp).
   std::signal(SIGPIPE, SIG_DFL);
   CLI::App app("heed trains small causal language models from a config file.", "heed");
   train::set_help_format(app);
@@ -268,7 +269,7 @@ int main(int argc, char** argv) {
   add_gradcheck(app, arguments, run);
   add_bench(app, arguments, run);
   add_info(app, run);
-  // After the commands, which would take it over.
+  // Set after the commands are added, since they would inherit it.
   app.footer("heed COMMAND --help explains a command. ./heed test builds and runs the tests.");
   const int status = train::guarded([&] {
     try {

@@ -10,13 +10,13 @@
 namespace heed::train {
 namespace {
 
-// A number needs no quotes in an error text; anything else may hold blanks and control characters.
+// Error messages show a number as it is; anything else is quoted, since it may contain blanks and control characters.
 std::string shown(const std::string& text) {
   const bool is_plain = !text.empty() && text.find_first_not_of("0123456789.-") == std::string::npos;
   return shorten(is_plain ? text : quote(text));
 }
 
-// All of text as a T, or false. Out of the range of T is false, too.
+// Parses all of text as a T; returns false if that fails or the value is out of range.
 template <class T>
 bool read_whole(const std::string& text, T& value) {
   const char* const end = text.data() + text.size();
@@ -36,7 +36,7 @@ int64_t integer_option(const std::string& option, const std::string& text, const
 
 double number_option(const std::string& option, const std::string& text, const NumberRange& range) {
   double value = 0;
-  // from_chars also takes the names of NaN and infinity.
+  // from_chars also accepts the names of NaN and infinity.
   const bool fits = text.find_first_not_of("0123456789.-+eE") == std::string::npos && read_whole(text, value) &&
                     (range.above_low ? range.low < value : range.low <= value) && value <= range.high;
   require<ConfigError>(fits, "{} is {}, it must be a number {} {} {} {}", option, shown(text),

@@ -15,8 +15,8 @@
 namespace heed::train {
 namespace {
 
-// Ranks without MPI can only train on CUDA devices. Where there are none, no rank waits for the others first: often no
-// other is to come, and the variables are left over from another program.
+// Ranks without MPI can only train on CUDA devices. Without a device, a rank fails before it waits for the others:
+// often no other rank will start, since the variables are left over from another program.
 void require_devices(const comm::Launch& launch, const Config& config, const std::exception_ptr& config_error) {
   if (launch.size == 1 || launch.by_mpi) return;
   const std::string absence = cuda::absence();
@@ -33,7 +33,7 @@ void require_devices(const comm::Launch& launch, const Config& config, const std
                                 "{} ranks on CUDA devices need NCCL, and this heed is built without it: install NCCL "
                                 "with its header and build heed again, or unset RANK and WORLD_SIZE",
                                 launch.size);
-    return;  // which rank has which device is known once all are here
+    return;  // the device of each rank is known only after the rendezvous
   }
   require<CommunicationError>(choose_device(config) == Device::cuda,
                               "{} ranks on the CPU need MPI: the environment has {} without it, and this run trains on "
@@ -42,10 +42,10 @@ void require_devices(const comm::Launch& launch, const Config& config, const std
                               launch.size, launch.variables, reason);
 }
 
-// The largest exit code, once all ranks have come this far. A launcher ends the other ranks as soon as one has ended
-// with a code other than 0 (Open MPI says so on stderr and takes that code for its own), so none may end before the
-// root has saved. Nor may a second signal end one that waits: some launchers send it to the group of processes and pass
-// it on.
+// The largest exit code, once all ranks have called this. A launcher ends the other ranks as soon as one exits with a
+// code other than 0 (Open MPI reports that on stderr and exits with the same code), so no rank may exit before the root
+// has saved. Nor may a second signal end a rank that waits: some launchers send it to the process group and also
+// forward it.
 int common_code(comm::Ranks& ranks, int code) {
   std::optional<StopSignal> noted_only;
   if (ranks.size() > 1) noted_only.emplace();
@@ -71,7 +71,7 @@ int run_joined(comm::Ranks& ranks, const Config& config, const std::exception_pt
     write_notice(fmt::format("heed: rank {}{}: {}\n", ranks.rank(), place, comm::error_text(error)));
     ranks.abort(comm::exit_code(error));
   }
-  return 1;  // never: abort() does not return
+  return 1;  // unreachable: abort() does not return
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ int run_on_ranks(const std::function<Config()>& load, const RankedCommand& comma
   try {
     config = load();
   } catch (...) {
-    config_error = std::current_exception();  // for all ranks to know, once they are joined
+    config_error = std::current_exception();  // rethrown on all ranks, once they have joined
   }
   require_devices(comm::find_launch(), config, config_error);
   const std::unique_ptr<comm::Ranks> ranks = comm::join_ranks(config.train.comm_timeout_s);

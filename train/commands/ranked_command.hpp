@@ -1,4 +1,4 @@
-// A command that several ranks may run together, from the config to the exit code.
+// Runs a command on several ranks, from the config to the exit code.
 #pragma once
 
 #include <functional>
@@ -8,14 +8,14 @@
 
 namespace heed::train {
 
-// What one rank does; its result is an exit code, such as 128 + the number of the signal that stopped a run.
+// The command of one rank. Returns an exit code, such as 128 + the number of the signal that stopped a run.
 using RankedCommand = std::function<int(const Config&, comm::Ranks&)>;
 
-// Loads the config, joins the ranks that the environment tells of, and runs `command` on each. Returns the exit code on
-// all ranks, the largest of theirs, after the command of every rank is done. An error that all ranks know of is printed
-// once; one that a rank meets alone is printed with its number and the step, and ends all of them. In a world of one
-// exceptions come through. Throws CommunicationError before it waits for any other rank where ranks were started
-// without MPI and this one cannot train on a CUDA device.
+// Loads the config, joins the process group of the launch environment, and runs `command` on each rank. Waits until the
+// command of every rank is done, and returns the largest of their exit codes on all ranks. An error on all ranks
+// (SharedError) is printed once; an error on one rank only is printed with its rank and step, and aborts all ranks. In
+// a process group of size one, exceptions propagate. Throws CommunicationError, before it waits for any other rank, if
+// ranks were started without MPI and this one cannot train on a CUDA device.
 int run_on_ranks(const std::function<Config()>& load, const RankedCommand& command);
 
 }  // namespace heed::train

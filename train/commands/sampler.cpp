@@ -10,7 +10,7 @@
 namespace heed::train {
 namespace {
 
-// Ids by falling logit, lower ids first among equals.
+// Token ids in descending order of their logits; equal logits in ascending order of ids.
 std::vector<int32_t> ranked(std::span<const double> logits) {
   std::vector<int32_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0);
@@ -42,7 +42,7 @@ int32_t sample(std::span<const double> logits, const SamplerOptions& options, co
   if (options.top_k > 0) count = std::min(count, static_cast<size_t>(options.top_k));
   std::vector<double> weights;
   const double largest = logits[static_cast<size_t>(ids[0])];
-  // The largest is taken off before the division: at a tiny temperature the others become -Inf, never NaN.
+  // The largest logit is subtracted before the division: at a tiny temperature the others become -Inf, never NaN.
   for (size_t i = 0; i < count; ++i) {
     weights.push_back(std::exp((logits[static_cast<size_t>(ids[i])] - largest) / options.temperature));
   }

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kSettableKeys[] = {"data.path", "train.device", "train.precision", "train.batch_size",
                                          "train.micro_batch_size"};
 
-// nullptr where the argument does not name exactly one key.
+// nullptr unless the argument names exactly one key.
 const KeySpec* key_of(const std::string& argument) {
   const std::string name = argument.substr(0, argument.find('='));
   const size_t dot = name.find('.');

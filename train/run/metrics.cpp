@@ -26,7 +26,7 @@ struct Rows {
   int64_t last_step = 0;
 };
 
-// The rows of the steps up to `step`. What follows them is not looked at: a kill may have cut it off.
+// The rows of the steps up to `step`. Text after them is not parsed: it may be truncated by a kill.
 Rows rows_until(std::string_view text, const std::string& name, int64_t step) {
   require<DataError>(starts_with_metrics_header(text), "{} does not begin with the line {}", name,
                      kMetricsHeader.substr(0, kMetricsHeader.size() - 1));
@@ -39,7 +39,7 @@ Rows rows_until(std::string_view text, const std::string& name, int64_t step) {
     require<DataError>(error == std::errc() && *stop == ',' && number > kept.last_step,
                        "{}: the line after the row of step {} is not the row of a later step", name, kept.last_step);
     if (number > step) break;
-    // Without final_val_loss: the run continues.
+    // Drops final_val_loss, since the run continues.
     kept.text += std::string(rest.substr(0, is_old ? end : rest.substr(0, end).rfind(','))) + ",\n";
     kept.last_step = number;
   }
@@ -56,7 +56,7 @@ std::string read_text(const fs::path& path) {
                      });
 }
 
-// As above, nothing where there is no file.
+// The same for a file; no rows if it does not exist.
 Rows read_rows(const fs::path& path, int64_t step) {
   if (!fs::exists(fs::symlink_status(path))) return {};
   try {
@@ -117,7 +117,7 @@ void MetricsFile::sync() {
 
 void MetricsFile::set_last(int64_t step, Column column, double value) {
   flush();
-  if (last_step_ != step) return;  // its row was missing on --resume
+  if (last_step_ != step) return;  // its row was missing when the run was resumed
   std::string text = read_text(path_);
   size_t begin = text.rfind('\n', text.size() - 2) + 1;
   for (int i = 0; i < static_cast<int>(column); ++i) begin = text.find(',', begin) + 1;

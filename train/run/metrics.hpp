@@ -1,7 +1,7 @@
 // metrics.csv: one row per training step.
 //
 // final_val_loss is set in the last row only: the validation loss at the end of the run (train.final_eval). val_loss is
-// always over train.eval_batches batches.
+// always the mean over train.eval_batches batches.
 #pragma once
 
 #include <cstdio>
@@ -15,35 +15,36 @@ namespace heed::train {
 inline constexpr std::string_view kMetricsHeader =
     "step,tokens,train_loss,val_loss,learning_rate,grad_norm,tokens_per_s,seconds,final_val_loss\n";
 
-// Whether a file that starts like this is a metrics.csv, of this version or of the one before without final_val_loss.
+// Whether a file that starts with this text is a metrics.csv, of this version or of the previous one, which has no
+// final_val_loss.
 bool starts_with_metrics_header(std::string_view text);
 
 struct MetricsRow {
   int64_t step = 0;    // steps done
-  int64_t tokens = 0;  // targets seen since the start
+  int64_t tokens = 0;  // targets processed since the start of the run
   double train_loss = 0;
-  std::optional<double> val_loss = {};  // only where an evaluation followed this step
+  std::optional<double> val_loss = {};  // only if an evaluation followed this step
   double learning_rate = 0, grad_norm = 0, tokens_per_s = 0, seconds = 0;
   std::optional<double> final_val_loss = {};
 };
 
 class MetricsFile {
  public:
-  // Starts the file with its header, or, for a run that continues after `resumed_step` steps, with the rows up to
-  // there. Throws CheckpointError where the file cannot be written, or is there and is something else.
+  // Creates the file with its header. For a run that resumes after `resumed_step` steps, it keeps the rows up to that
+  // step. Throws CheckpointError if the file cannot be written, or if it exists and is not a metrics.csv.
   MetricsFile(const std::filesystem::path& path, std::optional<int64_t> resumed_step);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
-  // The last step that has a row.
+  // The last step with a row.
   int64_t last_step() const { return last_step_; }
-  // All throw CheckpointError where the disk does not take it.
+  // The functions below throw CheckpointError if writing fails.
   void write(const MetricsRow& row);
   void flush();
-  // Returns when the rows are on the disk: a checkpoint must not know more steps than metrics.csv.
+  // Returns when the rows are durable (fsync): a checkpoint must not be ahead of metrics.csv.
   void sync();
-  // Sets a column of the row of this step, the last one; nothing where it has no row.
+  // Sets a column in the row of this step, which must be the last row; no effect if the step has no row.
   enum class Column { val_loss = 3, final_val_loss = 8 };
   void set_last(int64_t step, Column column, double value);
 

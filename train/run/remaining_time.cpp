@@ -28,7 +28,7 @@ void RemainingTime::add_evaluation(int64_t windows, double seconds) {
   evaluation_seconds_ += seconds;
 }
 
-// One after each train.eval_interval steps, and one after the last step of the schedule.
+// One evaluation after each train.eval_interval steps, and one after the last step of the schedule.
 int64_t RemainingTime::periodic_evaluations_until(int64_t step) const {
   const bool is_extra = step == train_.steps && step % train_.eval_interval != 0;
   return step / train_.eval_interval + (is_extra ? 1 : 0);
@@ -36,7 +36,7 @@ int64_t RemainingTime::periodic_evaluations_until(int64_t step) const {
 
 int64_t RemainingTime::windows_left(int64_t step) const {
   const int64_t periodic = periodic_evaluations_until(last_step_) - periodic_evaluations_until(step);
-  // The last periodic evaluation is also the final one where it covers as much.
+  // The last periodic evaluation is also the final one if it covers as many sequences.
   const bool last_is_final =
       periodic_windows_ == final_val_windows_ && (last_step_ == train_.steps || last_step_ % train_.eval_interval == 0);
   return periodic * periodic_windows_ + (last_is_final ? 0 : final_val_windows_) + test_windows_;

@@ -49,7 +49,8 @@ Reporter::Reporter(const Trainer& trainer)
       entropies_(trainer.source().entropies(trainer.config().model.seq_len)),
       remaining_(trainer.config(), windows_of(trainer, data::Split::validation),
                  windows_of(trainer, data::Split::test)),
-      // mpirun gives each rank a terminal, whatever its own output is.
+      // No progress line with several ranks: mpirun connects each rank to a terminal, wherever its own output is
+      // directed.
       progress_(
           STDOUT_FILENO, [this](const std::string& text) { show(text); }, trainer.ranks().size() == 1) {}
 
@@ -147,7 +148,7 @@ void Reporter::end(const Summary& s, double training_seconds, const std::string&
     line(fmt::format("excess        {} nats over the source's own cross-entropy on the same tokens (entropy rate {})",
                      loss_text(*s.excess), loss_text(*s.entropy)));
   }
-  // The last entropy is that of a perfect model; a source without context has no other.
+  // The last entropy is the loss of a perfect model; a dataset without dependence on the context has no other entry.
   if (s.val_loss && entropies_.size() > 1 && passed_ == 0) {
     line(
         fmt::format("notice        the val loss was never below the unigram entropy {}: the model uses no context yet; "
@@ -158,7 +159,7 @@ void Reporter::end(const Summary& s, double training_seconds, const std::string&
 }
 
 void Reporter::note_passed_entropies(int64_t step, double loss) {
-  // The last entropy is the floor itself: it is approached, not passed.
+  // The last entropy is the lower bound itself: the loss approaches it, but does not fall below it.
   while (passed_ + 1 < entropies_.size() && loss < entropies_[passed_].nats) {
     const data::ContextEntropy& e = entropies_[passed_++];
     const std::string what =

@@ -1,8 +1,8 @@
-// What a run prints. On a terminal a progress line stands below the log and redraws itself; elsewhere there are plain
-// lines only.
+// Console output of a run. On a terminal a progress line below the log redraws itself; elsewhere only plain lines are
+// printed.
 //
-// Nothing here throws because of stdout. A full disk or a closed pipe would else end the run where it stands; instead
-// it is remembered, nothing more is printed, and the run ends after it has saved (see failure()).
+// No function here throws because of stdout. A full disk or a closed pipe would otherwise abort the run. Instead the
+// error is stored, nothing more is printed, and the run ends after it has saved a checkpoint (see failure()).
 #pragma once
 
 #include <string>
@@ -19,22 +19,23 @@ class Reporter {
  public:
   explicit Reporter(const Trainer& trainer);
 
-  // What is trained on what, before the first step.
+  // Prints the header of the log, before the first step: model, batch, data, run folder and memory estimate.
   void start(const std::string& run_dir);
-  // Warns where the loss of a fresh model is not what its shape allows (train/trainer/first_loss.hpp).
+  // Warns if the loss of a freshly initialized model is outside the range for its shape (train/trainer/first_loss.hpp).
   void check_first_loss(double loss);
-  // A step that took `seconds`.
+  // Reports a step, which took `seconds`.
   void update(const Update& update, double tokens_per_s, double seconds);
-  // For Trainer::evaluate() with the same split and max_batches: shows a bar, measures the time, and stops the
-  // evaluation as soon as must_stop() is true.
+  // The progress callback for Trainer::evaluate() with the same split and max_batches: draws a progress bar, measures
+  // the time, and stops the evaluation as soon as must_stop() is true.
   EvaluationProgress evaluating(data::Split split, int64_t max_batches, std::function<bool()> must_stop);
-  // is_final: the loss that the run ends with, not one on the way.
+  // is_final: the final loss of the run, not a periodic evaluation.
   void evaluation(int64_t step, const Evaluation& evaluation, bool is_final = false);
-  // training_seconds: in steps alone, what summary.tokens_per_s is measured by; summary.seconds is the whole time.
+  // training_seconds: time in training steps only, from which summary.tokens_per_s is computed; summary.seconds is the
+  // total time.
   void end(const Summary& summary, double training_seconds, const std::string& run_dir);
-  // A line of its own, above the progress line.
+  // Prints one line, above the progress line.
   void line(const std::string& text);
-  // Why something could not be printed; empty if all was.
+  // Why printing failed; empty if everything was printed.
   const std::string& failure() const { return failure_; }
 
  private:
@@ -46,16 +47,16 @@ class Reporter {
 
   const Trainer& trainer_;
   std::vector<data::ContextEntropy> entropies_;
-  size_t passed_ = 0;  // entropies that the validation loss has passed
+  size_t passed_ = 0;  // number of entropies that the validation loss has fallen below
   RemainingTime remaining_;
   std::string failure_;
   std::string last_val_, last_excess_;  // of the last evaluation, for the progress line
-  ProgressLine progress_;               // the last member: its end writes
+  ProgressLine progress_;               // last member: its destructor writes
 };
 
-// A progress line for one evaluation that took `seconds` so far: "evaluating val  12/1016 batches  ETA 0:42".
+// The progress line of an evaluation that has taken `seconds` so far: "evaluating val  12/1016 batches  ETA 0:42".
 ProgressFields evaluation_fields(const std::string& split, int64_t done, int64_t total, double seconds);
-// Shows it on `line`, and never stops the evaluation. Keeps a reference.
+// A callback that draws it on `line` and never stops the evaluation. Keeps a reference to `line`.
 EvaluationProgress evaluation_bar(ProgressLine& line, const std::string& split);
 
 }  // namespace heed::train

@@ -23,7 +23,7 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 
 class Run {
  public:
-  // config: after fix_paths().
+  // config: already processed by fix_paths().
   Run(const Config& config, const RunOptions& options, comm::Ranks& ranks)
       : config_(config),
         ranks_(ranks),
@@ -36,11 +36,11 @@ class Run {
     comm::agree(ranks_, [&] {
       if (!ranks_.is_root()) return;
       folder_.emplace(config, options.resume);
-      show_notices();  // where an earlier run went, whatever comes
+      show_notices();  // where an earlier run was moved, even if a later call fails
     });
     if (options.resume) {
       comm::agree(ranks_, [&] { resumed_step = load(); });
-      // What decides whether a save follows must be the same, too.
+      // The values that decide whether a checkpoint is saved must be the same on all ranks, too.
       comm::require_same(ranks_, "checkpoint",
                          fmt::format("step {}, best validation loss {}", *resumed_step,
                                      state_.best_val_loss ? fmt::format("{:.17g}", *state_.best_val_loss) : "none"));
@@ -56,7 +56,7 @@ class Run {
     try {
       if (state_.evaluation_pending) evaluate_pending();
       while (trainer_.step() < last_step_ && !must_stop()) step();
-      // Also where nothing was left to do: the checkpoint may have been another process's.
+      // Also if no step was left to do: another process may have written the existing checkpoint.
       if (saved_step_ != trainer_.step()) {
         check_last_state();
         save();
@@ -69,9 +69,9 @@ class Run {
   }
 
  private:
-  // The root's part.
+  // On the root only.
   void begin(std::optional<int64_t> resumed_step) {
-    // Whether the disk takes files shows before any of the run is touched.
+    // Before any file of the run changes: checks whether the disk accepts the checkpoints.
     checkpoints_.prepare(planned_checkpoints());
     folder_->begin(resumed_step);
     for (const std::string& notice : trainer_.config().notices) reporter_.line("notice        " + notice);
@@ -100,14 +100,14 @@ class Run {
     for (const std::string& notice : folder_->take_notices()) reporter_.line("notice        " + notice);
   }
 
-  // Whatever ends the run, it is after a save.
+  // This rank requests a stop, which always follows a save.
   bool wishes_to_stop() const {
     return StopSignal::received() != 0 || !reporter_.failure().empty() || !write_failure_.empty();
   }
-  // Several ranks agree on it in each step.
+  // Several ranks agree on a stop in each step (Update::must_stop).
   bool must_stop() const { return agreed_stop_ || (ranks_.size() == 1 && wishes_to_stop()); }
 
-  // Gives the steps that are done.
+  // Restores the newest checkpoint. Returns the number of steps done.
   int64_t load() {
     const LoadedCheckpoint loaded = checkpoints_.load_newest();
     for (const std::string& notice : loaded.notices) reporter_.line("notice        " + notice);
@@ -123,7 +123,7 @@ class Run {
     return trainer_.step();
   }
 
-  // A loss over fewer or other windows is no best for those of now.
+  // A loss over fewer or other sequences is not comparable with the losses of this run.
   void forget_incomparable_best() {
     const int64_t windows = trainer_.eval_windows(data::Split::validation, config_.train.eval_batches);
     if (!state_.best_val_loss || state_.best_val_windows == windows) return;
@@ -154,13 +154,14 @@ class Run {
     reporter_.update(update, rate(), seconds);
     const bool last = update.step == config_.train.steps;
     const bool is_due = has_validation_ && (last || update.step % config_.train.eval_interval == 0);
-    // Always the same windows, so that the best is the best of equals; end() takes what train.final_eval says.
+    // Always the same sequences, so that the candidates for best_val_loss are comparable; end() evaluates those of
+    // train.final_eval.
     std::optional<Evaluation> evaluation;
     state_.evaluation_pending = is_due;
     try {
       if (is_due) evaluation = evaluate(config_.train.eval_batches);
     } catch (const std::exception&) {
-      record(update, {});  // the step itself is whole
+      record(update, {});  // the step itself is complete
       throw;
     }
     state_.evaluation_pending = is_due && !evaluation;
@@ -169,7 +170,7 @@ class Run {
     if (config_.train.save_interval > 0 && update.step % config_.train.save_interval == 0) save();
   }
 
-  // A row that cannot be written ends the run as a signal does: after a save, by all ranks.
+  // A failed write ends the run like a signal: on all ranks, after a save.
   template <class Write>
   void write_metrics(Write write) {
     if (!folder_ || !write_failure_.empty()) return;
@@ -195,7 +196,7 @@ class Run {
     });
   }
 
-  // Nothing where a signal stopped it, on all ranks.
+  // Returns nullopt on all ranks if a rank requested a stop.
   std::optional<Evaluation> evaluate(int64_t batches, data::Split split = data::Split::validation,
                                      bool is_final = false) {
     const auto progress = reporter_.evaluating(split, batches, [this] { return wishes_to_stop(); });
@@ -210,8 +211,8 @@ class Run {
     return evaluation;
   }
 
-  // A state whose loss is not finite must not become last.h5, and the evaluation that would show it comes after the
-  // save.
+  // A state whose loss is not finite must not become last.h5, and the final evaluation, which would detect it, runs
+  // after the save.
   void check_last_state() {
     if (validation_step_ == trainer_.step()) return;
     for (const data::Split split : {data::Split::validation, data::Split::test}) {
@@ -222,7 +223,7 @@ class Run {
     }
   }
 
-  // That of the step that was resumed, which a signal had stopped.
+  // The evaluation of the resumed step, which a signal had interrupted.
   void evaluate_pending() {
     const std::optional<Evaluation> evaluation = evaluate(config_.train.eval_batches);
     if (!evaluation) return;
@@ -233,7 +234,7 @@ class Run {
     save_if_best(*evaluation);
   }
 
-  // After the row of the evaluation: a checkpoint never knows more than metrics.csv.
+  // Called after the row of the evaluation is written: a checkpoint must not be ahead of metrics.csv.
   void save_if_best(const Evaluation& evaluation) {
     if (!(evaluation.loss < state_.best_val_loss.value_or(std::numeric_limits<double>::infinity()))) return;
     state_.best_val_loss = evaluation.loss;
@@ -245,7 +246,7 @@ class Run {
     try {
       checkpoints_.save_best(content);
     } catch (const CheckpointError& error) {
-      // The run ends after the save of this step; what resumes it evaluates again and finds this best.
+      // The run ends after the save of this step; the run that resumes it evaluates again and finds this best loss.
       write_failure_ = error.what();
       state_.evaluation_pending = true;
     }
@@ -297,7 +298,7 @@ class Run {
     return s;
   }
 
-  // The number of the signal that any rank got, 0 if none did. Collective.
+  // The number of the signal that any rank received, 0 if none did. Collective.
   int agreed_signal() {
     const std::vector<int> signals = ranks_.gather(StopSignal::received());
     return *std::max_element(signals.begin(), signals.end());
@@ -311,7 +312,7 @@ class Run {
     Summary s = summary();
     s.test_loss = test_loss;
     s.stop_signal = agreed_signal();
-    // A terminal that is gone can neither be written to: SIGHUP is the reason then.
+    // A closed terminal also makes printing fail; SIGHUP is then the reason to report.
     const std::string unprinted = s.stop_signal == 0 ? reporter_.failure() : "";
     const std::string failure = unprinted.empty() ? write_failure_ : unprinted;
     set_status(s, failure);
@@ -343,7 +344,7 @@ class Run {
     s.reason = failure;
   }
 
-  // What train.final_eval says; also of a run that was complete already. Gives the test loss.
+  // The evaluation at the end (train.final_eval), also of a run that was complete already. Returns the test loss.
   std::optional<double> evaluate_at_the_end() {
     if (config_.train.final_eval == FinalEval::none) return {};
     const int64_t batches = config_.train.final_eval == FinalEval::full ? 0 : config_.train.eval_batches;
@@ -369,12 +370,13 @@ class Run {
     }
   }
 
-  // Saves the last whole step, where the error left it whole and all ranks are here, and records the error.
+  // Saves the last complete step, if the error left the state intact and all ranks take part, and writes the error to
+  // summary.json.
   void end_by_error(const std::exception& error) noexcept {
     try {
       const auto* shared = dynamic_cast<const comm::SharedError*>(&error);
       const int code = shared != nullptr ? shared->exit_code : comm::exit_code(error);
-      // Data or memory that is missing leaves the state of the last step as it was. Saving is collective.
+      // An error of data (3) or memory (5) leaves the state of the last step unchanged. Saving is collective.
       const bool is_whole = code == 3 || (code == 5 && dynamic_cast<const DeviceError*>(&error) == nullptr);
       const bool all_are_here = ranks_.size() == 1 || shared != nullptr;
       if (is_whole && all_are_here && trainer_.step() > 0 && saved_step_ != trainer_.step() && try_save()) {
@@ -387,22 +389,22 @@ class Run {
       s.reason = error.what();
       folder_->write(s);
     } catch (const std::exception&) {
-      // The first error is the one to tell of.
+      // The first error is the one to report.
     }
   }
 
   Config config_;
   comm::Ranks& ranks_;
   Trainer trainer_;
-  std::optional<RunFolder> folder_;  // the root's: other ranks write nothing
+  std::optional<RunFolder> folder_;  // on the root only: other ranks write nothing
   CheckpointFolder checkpoints_;
   Reporter reporter_;
   bool has_validation_;
   int64_t last_step_;
   RunState state_;
-  double wall_seconds_before_ = 0;  // of the processes before this one
+  double wall_seconds_before_ = 0;  // of earlier processes of this run
   std::optional<Evaluation> validation_;
-  int64_t validation_step_ = -1;  // that it is of
+  int64_t validation_step_ = -1;  // the step of validation_
   std::optional<int64_t> saved_step_;
   std::optional<double> waited_s_per_update_;
   std::string write_failure_;  // why metrics.csv or best.h5 could not be written

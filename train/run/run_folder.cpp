@@ -20,13 +20,13 @@ namespace fs = std::filesystem;
 
 constexpr const char* kChoose = "choose another folder with train.run_dir=…";
 
-// Sets a path, unless a config file could not hold it: the checkpoint's could not be read back.
+// Sets a path unless a config file cannot represent it: the config in a checkpoint could not be read back.
 void set_if_storable(Config& config, const char* table, const char* name, const fs::path& path) {
   const std::optional<ConfigValue> value = read_toml_value(quote(path.string()));
   if (value) find_key(table, name)->set(config, *value);
 }
 
-// Without an empty last part, which "runs/x/" has, so that a suffix can be added to the name.
+// Removes the trailing slash of "runs/x/", so that a suffix can be appended to the name.
 fs::path without_slash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
 
 bool is_inside(const fs::path& path, const fs::path& folder) {
@@ -35,7 +35,7 @@ bool is_inside(const fs::path& path, const fs::path& folder) {
   return !ignored && std::mismatch(folder.begin(), folder.end(), real.begin(), real.end()).first == folder.end();
 }
 
-// Never onto something that is there.
+// Renames without replacing an existing entry; returns false if `to` exists.
 bool rename_to_free(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
   const int error = errno;
@@ -71,7 +71,7 @@ void fix_paths(Config& config) {
 
 RunFolder::RunFolder(const Config& config, bool resume) : config_(config), path_(config.train.run_dir) {
   try {
-    // Where the path cannot stand in a config file it is still as it was given.
+    // A path that a config file cannot represent is still as the user wrote it (fix_paths()).
     path_ = without_slash(fs::weakly_canonical(fs::absolute(path_)));
     require<ConfigError>(!fs::is_symlink(path_), "train.run_dir: {} is a link that leads nowhere", path_.string());
     require<ConfigError>(!fs::exists(path_) || fs::is_directory(path_),
@@ -143,7 +143,7 @@ void RunFolder::move_aside() {
   notices_.push_back("the earlier run was moved to " + aside.string());
 }
 
-// What is no plain file is not heed's, also in a folder with the mark.
+// heed creates regular files only, so anything else is foreign, even in a marked folder.
 void RunFolder::require_own_files() const {
   const std::optional<fs::path> odd = find_not_plain(path_);
   require<CheckpointError>(!odd,

@@ -22,7 +22,7 @@ std::string model_line(const nn::GptConfig& m) {
 
 std::string batch_line(const Config& config, Device device) {
   const TrainConfig& t = config.train;
-  // A line of a text may be shorter than seq_len, and what is left of its row has no target.
+  // A line of a text may be shorter than seq_len; the rest of its row then has no targets.
   const bool is_exact = config.data.source != DataSource::text || config.data.split != data::TextSplit::lines;
   const std::string micro =
       t.rows_per_micro_batch() == t.rows_per_rank() ? "" : fmt::format(" (micro-batches of {})", t.micro_batch_size);

@@ -1,4 +1,4 @@
-// The lines that open the log of a run: what is trained on what.
+// The lines that open the log of a run: the model, the batch and the data.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace heed::train {
 
-// Model, batch, ranks, and notices on the device; known from the config alone, so it can be printed before memory is
-// taken. The vocabulary is left out where it is not known yet (0).
+// Model, batch, ranks, and notices about the device. Uses the config alone, so it can be printed before memory is
+// allocated. The vocabulary size is left out if it is not known yet (0).
 std::string config_header(const Config& config, Device device);
-// Parameters, gradient buckets, entropies of the source: needs the model and the data.
+// Parameters, gradient buckets, entropies of the dataset: needs the model and the data.
 std::string trainer_header(const Trainer& trainer);
 
 }  // namespace heed::train

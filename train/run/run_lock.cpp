@@ -23,7 +23,7 @@ void require_success(bool success, const fs::path& folder) {
                        lock_path(folder).string(), std::generic_category().message(error));
 }
 
-// Who has written it: "process 123".
+// The process that wrote the lock file: "process 123".
 std::string holder(int file) {
   char number[20];
   const ssize_t length = retry_interrupted([&] { return ::pread(file, number, sizeof(number), 0); });
@@ -41,7 +41,7 @@ bool is_same_file(int file, const fs::path& path) {
 
 RunLock::RunLock(const fs::path& folder) {
   const fs::path path = lock_path(folder);
-  // Neither through a link nor waiting for the other end of a pipe: heed makes a plain file.
+  // heed creates a regular file: do not follow a symbolic link, and do not block on a FIFO.
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   file_ = Descriptor(retry_interrupted([&] { return ::open(path.c_str(), flags, 0666); }));
   require_success(file_.number() >= 0, folder);
@@ -55,7 +55,7 @@ RunLock::RunLock(const fs::path& folder) {
   const bool has_no_locks = error == ENOLCK || error == ENOTSUP || error == ENOSYS || error == EINVAL;
   errno = error;
   require_success(locked || has_no_locks, folder);
-  // A process that has just moved the earlier run aside has taken the file along.
+  // Another process that has just moved the earlier run aside has moved this lock file with it.
   require<ConfigError>(is_same_file(file_.number(), path),
                        "train.run_dir: another process is about to train in {}; wait for it to finish or choose "
                        "another folder with train.run_dir=…",

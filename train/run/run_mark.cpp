@@ -34,13 +34,13 @@ bool is_plain_file(const fs::path& path) {
   return fs::symlink_status(path, ignored).type() == fs::file_type::regular;
 }
 
-// Not a link to one.
+// A symbolic link to a folder does not count.
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::symlink_status(path, ignored).type() == fs::file_type::directory;
 }
 
-// Empty where there is no such folder. Sorted, so that messages do not depend on the order of the file system.
+// Empty if the folder does not exist. Sorted, so that messages do not depend on the order of the file system.
 std::vector<fs::path> entries(const fs::path& folder) {
   std::vector<fs::path> paths;
   std::error_code error;
@@ -56,7 +56,7 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return paths;
 }
 
-// The first bytes of a regular file; nothing of anything else, so that no pipe is waited for.
+// The first bytes of a regular file. Empty for anything else: opening a FIFO would block.
 std::string read_start(const fs::path& path, size_t bytes) {
   if (!is_plain_file(path)) return {};
   std::string text(bytes, '\0');
@@ -100,7 +100,7 @@ std::optional<RunMark> read_mark(const fs::path& folder) {
     if (text == std::string(kMarkTitle) + std::string(kMadeFolder)) return RunMark{.made_folder = true};
     refuse_mark(mark);
   }
-  // A process was killed while it wrote the mark.
+  // No mark, but possibly the temporary file of a process that was killed while it wrote the mark.
   const std::vector<fs::path> left = entries(own);
   if (!std::all_of(left.begin(), left.end(), has_temporary_name)) refuse_mark(own);
   return {};
@@ -209,7 +209,7 @@ bool may_replace_config(const fs::path& path) {
   const std::string text = read_start(path, size_t{1} << 20);
   const size_t first_line = text.find('\n'), config = text.find("\n\n");
   if (!text.starts_with(kConfigTitle) || config == std::string::npos) return false;
-  // The first line names the version.
+  // The first line is skipped, since it contains the version.
   return text.substr(first_line + 1, config - first_line) ==
          std::string(kConfigAdvice) + checksum_line(std::string_view(text).substr(config + 2));
 }
@@ -219,7 +219,7 @@ std::string summary_start() { return fmt::format("{{\n  \"written_by\": \"heed {
 bool may_replace_summary(const fs::path& path) {
   if (!is_there(path)) return true;
   const std::string text = read_start(path, 64);
-  // The second form is that of the versions before the mark.
+  // The second form was written by versions without the mark.
   return text.starts_with("{\n  \"written_by\": \"heed ") || text.starts_with("{\n  \"steps\": ");
 }
 

@@ -1,10 +1,10 @@
-// Which files in a folder are heed's own. Only those are ever replaced, renamed or removed.
+// Which files in a folder heed created. Only those are ever replaced, renamed or removed.
 //
-//   <run folder>/.heed/mark      makes the folder a run folder; also says whether heed made the folder itself
+//   <run folder>/.heed/mark      marks the folder as a run folder; also says whether heed created the folder itself
 //   <run folder>/.heed/lock      train/run/run_lock.hpp
 //   <run folder>/config.toml, metrics.csv, summary.json
 //   <run folder>/checkpoints/    last.h5, best.h5, step-<number>.h5
-//   .<name>.heed-<process>       in these folders: a file that was being written when the process was killed
+//   .<name>.heed-<process>       in these folders: a temporary file, left by a process that was killed while writing
 #pragma once
 
 #include <filesystem>
@@ -17,45 +17,46 @@ namespace heed::train {
 inline constexpr const char* kHeedFolder = ".heed";
 
 struct RunMark {
-  bool made_folder = false;  // heed made the run folder, so heed may rename it
+  bool made_folder = false;  // heed created the run folder, so heed may rename it
 };
 
-// Nothing where the folder has no mark, also where it is missing. Throws ConfigError where ".heed" is someone else's.
+// nullopt if the folder has no mark or does not exist. Throws ConfigError if heed did not create ".heed".
 std::optional<RunMark> read_mark(const std::filesystem::path& folder);
 
-// Makes ".heed" with the mark. The folder must be there and have no mark yet. Throws ConfigError with the reason.
+// Creates ".heed" with the mark. The folder must exist and have no mark yet. Throws ConfigError with the reason.
 void write_mark(const std::filesystem::path& folder, const RunMark& mark);
 
-// An entry that a run would replace in a folder that has no mark; nothing if there is none.
+// Returns an entry that a run would replace in a folder without a mark; nullopt if there is none.
 std::optional<std::filesystem::path> find_in_the_way(const std::filesystem::path& folder);
 
-// An entry of a folder with a mark that heed did not make; nothing if there is none.
+// Returns an entry of a marked folder that heed did not create; nullopt if there is none.
 std::optional<std::filesystem::path> find_foreign(const std::filesystem::path& folder);
 
-// Whether a folder with a mark holds a run that made a step: rows in metrics.csv, or a checkpoint.
+// Whether a marked folder holds a run with at least one step: rows in metrics.csv, or a checkpoint.
 bool holds_run(const std::filesystem::path& folder);
 
-// Whether there is a file of a checkpoint's name.
+// Whether the folder has a file with the name of a checkpoint.
 bool has_checkpoints(const std::filesystem::path& folder);
 
-// Whether --resume may continue in a folder without a mark, such as a copy: at least one checkpoint is there, and
-// each file that would be replaced shows by its content that heed wrote it. Otherwise the entry in question.
+// Checks a folder without a mark, such as a copy, in which --resume is to continue: the content of each file that would
+// be replaced must show that heed wrote it. Returns the first entry that does not, nullopt if there is none.
 std::optional<std::filesystem::path> find_not_provably_own(const std::filesystem::path& folder);
 
-// Removes what killed processes left in the run folder and in ".heed"; CheckpointFolder::prepare() does so among the
-// checkpoints. The folder has a mark and is locked.
+// Removes temporary files of killed processes from the run folder and ".heed"; CheckpointFolder::prepare() does so for
+// the checkpoints. The folder must be marked and locked.
 void remove_temporaries(const std::filesystem::path& folder);
 
-// The text of config.toml: the config behind a comment that holds its checksum, so that an edited file is recognised.
+// The text of config.toml: a comment with the checksum of the config, then the config, so that an edited file is
+// detected.
 std::string sign_config(const std::string& config);
-// Whether a file is missing or is a text of sign_config(), unedited.
+// Whether the file is missing or is an unedited text of sign_config().
 bool may_replace_config(const std::filesystem::path& path);
 
-// Something else than a plain file under the name of one, in a folder with a mark, or a link in the place of
-// "checkpoints"; nothing if there is none.
+// Returns an entry of a marked folder that has the name of a heed file but is not a regular file, or "checkpoints" if
+// it is not a folder; nullopt if there is none.
 std::optional<std::filesystem::path> find_not_plain(const std::filesystem::path& folder);
 
-// summary.json begins with this.
+// The first lines of summary.json, which show that heed wrote it.
 std::string summary_start();
 bool may_replace_summary(const std::filesystem::path& path);
 

@@ -17,7 +17,7 @@ using Entry = nn::ParameterStore::Entry;
 
 std::string parameter_name(const Entry& entry) { return "parameters/" + entry.name; }
 
-// The optimizer's flat state "<moment>.<span>" by moment: the tensors of the spans, in their order.
+// Groups the optimizer's flat state "<moment>.<span>" by moment: the tensors of all spans, in their order.
 std::map<std::string, std::vector<Tensor>> moments_of(const optim::Optimizer& optimizer) {
   std::map<std::string, std::vector<Tensor>> moments;
   for (const auto& [name, flat] : optimizer.state()) moments[name.substr(0, name.rfind('.'))].push_back(flat);
@@ -41,7 +41,7 @@ void for_each_entry(const nn::ParameterStore& store, int group, F&& f) {
   }
 }
 
-// The parts of the parameters of a group, by name, in one flat tensor as long as the group's span.
+// The tensors of a group's parameters, found by name, as one flat tensor as long as the group.
 template <class Name>
 Tensor flat_of(const nn::ParameterStore& store, int group, const CheckpointContent& content, Name name) {
   const Tensor& like = store.groups().at(static_cast<size_t>(group)).gradients;
@@ -53,7 +53,8 @@ Tensor flat_of(const nn::ParameterStore& store, int group, const CheckpointConte
   return flat;
 }
 
-// A model is used where it can be, whatever device it was trained on, unless the user asks for one.
+// Chooses the CUDA device if possible, whatever device the model was trained on; a train.device on the command line
+// decides.
 Device device_here(const Config& config) {
   if (config.origin("train.device").kind == OriginKind::command_line) return choose_device(config);
   const bool on_cpu = config.train.device == DeviceChoice::cpu || config.train.precision == DType::f64;
@@ -67,7 +68,7 @@ void load_parameters(const nn::ParameterStore& store, const CheckpointContent& c
   store.update_copies();
 }
 
-// Keys that differ and decide what is trained: "model.num_heads is 2 in the checkpoint, 4 now".
+// Throws ConfigError if keys differ that determine the training: "model.num_heads is 2 in the checkpoint but 4 now".
 void require_same_run(const Config& saved, const Config& now, const std::string& file) {
   std::string differences;
   for (const KeySpec& key : schema()) {
@@ -82,7 +83,7 @@ void require_same_run(const Config& saved, const Config& now, const std::string&
                        differences);
 }
 
-// What a checkpoint holds is read by the readers of other files; their complaints are about the checkpoint here.
+// The contents of a checkpoint are parsed by functions for other files; here their errors concern the checkpoint.
 template <class Read>
 auto read_from(const CheckpointContent& content, Read read) {
   try {
@@ -98,7 +99,8 @@ Config saved_config(const CheckpointContent& content) {
   return read_from(content, [&] { return parse_config(content.text("config"), "config"); });
 }
 
-// Keys that may change and did: "train.steps 600 -> 2000". Where the run is and where its data lies is shown anyway.
+// Notices on keys that may change and did: "train.steps 600 -> 2000". The paths of the run and its data are printed
+// anyway.
 std::vector<std::string> changes_of(const Config& saved, const Config& now, int64_t step) {
   std::vector<std::string> changes;
   std::string keys;
@@ -127,7 +129,7 @@ RunState restored_state(const Trainer& trainer, const CheckpointContent& content
   state.wall_seconds = content.real("wall_seconds");
   if (content.reals.contains("train_loss")) state.train_loss = content.real("train_loss");
   if (content.reals.contains(kBestName)) state.best_val_loss = content.real(kBestName);
-  // Checkpoints of the first version say it by their config.
+  // Checkpoints of the first version do not store it; it follows from their config.
   const int64_t batches = saved_config(content).train.eval_batches;
   state.best_val_windows =
       integer_or(content, "best_val_windows", trainer.eval_windows(data::Split::validation, batches));
@@ -140,7 +142,7 @@ std::string serialized_tokenizer(const data::Source& source) {
   return source.tokenizer() == nullptr ? std::string() : source.tokenizer()->serialize();
 }
 
-// All that a checkpoint holds besides tensors.
+// All contents of a checkpoint except its tensors.
 CheckpointContent values_of(const Trainer& trainer, const RunState& state) {
   CheckpointContent content;
   content.integers[kStepName] = trainer.step();
@@ -161,7 +163,7 @@ CheckpointContent values_of(const Trainer& trainer, const RunState& state) {
   return content;
 }
 
-// The tensors of a checkpoint: the weights, and what the optimizer remembers of each.
+// The tensors of a checkpoint: (master) weights and optimizer state of each parameter.
 std::vector<TensorSpec> tensors_of(const Trainer& trainer) {
   const nn::ParameterStore& store = trainer.model().parameters();
   const DType exact = compute_dtype(store.dtype());
@@ -177,7 +179,7 @@ std::vector<TensorSpec> tensors_of(const Trainer& trainer) {
 }  // namespace
 
 int64_t snapshot_file_bytes(const Trainer& trainer) {
-  // With everything that a later state may hold.
+  // Includes every optional value that a later state may have.
   return checkpoint_file_bytes(values_of(trainer, {.train_loss = 0.0, .best_val_loss = 0.0}), tensors_of(trainer));
 }
 
@@ -213,7 +215,7 @@ Restored restore(Trainer& trainer, const CheckpointContent& content) {
   const nn::ParameterStore& store = trainer.model().parameters();
   const comm::GradBuckets& buckets = trainer.buckets();
   const auto moments = moments_of(trainer.optimizer());
-  // All is looked up before anything is changed.
+  // All tensors are looked up before anything is changed.
   std::vector<std::string> names;
   for (const TensorSpec& one : tensors_of(trainer)) {
     content.tensor(one.name, one.dtype, one.shape);
@@ -236,7 +238,7 @@ LoadedModel load_model(const CheckpointContent& content, const std::vector<std::
   loaded.config = saved_config(content);
   const DType weights = compute_dtype(loaded.config.train.precision);
   require_settable_keys(loaded.config, overrides);
-  // From here on only the overrides can be wrong.
+  // The saved config is valid, so from here on only the overrides can be wrong.
   if (!overrides.empty()) {
     loaded.config = parse_config(content.text("config"), content.file + ": config", overrides);
   }

@@ -17,7 +17,7 @@ std::string number_or_null(std::optional<T> value) {
   return value ? json::number(*value) : "null";
 }
 
-// {"model": {"num_layers": 2, …}, …}: TOML's numbers, booleans, lists and quoted strings are JSON's, too.
+// {"model": {"num_layers": 2, …}, …}: numbers, booleans, lists and quoted strings of TOML are also valid JSON.
 std::string config_object(const Config& config) {
   std::vector<std::pair<std::string, std::string>> tables, keys;
   for (size_t i = 0; i < schema().size(); ++i) {

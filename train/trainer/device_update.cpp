@@ -17,7 +17,7 @@ DeviceUpdate::DeviceUpdate(const nn::Gpt& model, comm::GradBuckets& buckets, com
                            optim::Optimizer& optimizer, const DeviceUpdateOptions& options)
     : model_(model), buckets_(buckets), communicator_(communicator), optimizer_(optimizer), options_(options) {}
 
-// The pinned memory may be written: finish() has seen the last update's copies done.
+// The pinned memory may be overwritten: finish() has waited for the copies of the previous step.
 void DeviceUpdate::stage(const optim::UpdateNumbers& numbers, const std::vector<data::Batch>& batches) {
   const Shape shape{batches.at(0).rows, batches[0].seq_len};
   if (!pinned_) {
@@ -43,7 +43,7 @@ void DeviceUpdate::stage(const optim::UpdateNumbers& numbers, const std::vector<
 
 void DeviceUpdate::start(const optim::UpdateNumbers& numbers, const std::vector<data::Batch>& batches) {
   stage(numbers, batches);
-  // Observers and anomaly mode look at each operation, which a graph does not show.
+  // Work observers and anomaly mode must observe each operation, which a graph replay does not allow.
   const bool by_graph = options_.use_graph && started_ > 0 && !detect_anomaly() && !has_work_observer();
   if (by_graph && graph_ == nullptr) {
     auto graph = std::make_unique<cuda::Graph>();
@@ -59,7 +59,7 @@ optim::UpdateNumbers DeviceUpdate::finish() {
   synchronize(Device::cuda);
   optim::UpdateNumbers numbers;
   std::memcpy(&numbers, pinned_->data(), kNumbersBytes);
-  // The optimizer has changed nothing then, and does not count it.
+  // The optimizer kernels have changed nothing then, so the step is not counted.
   if (numbers.is_finite == 0) optimizer_.restore_steps(numbers.optimizer_step - 1);
   return numbers;
 }
@@ -73,7 +73,7 @@ bool DeviceUpdate::forget_recording() {
   return true;
 }
 
-// Everything between the two copies reads its numbers from the device's memory.
+// Capturable: everything between the copies to and from the device reads the step state from device memory.
 void DeviceUpdate::run() {
   pinned_->copy_to_device(numbers_.ref().data, 0, kNumbersBytes);
   pinned_->copy_to_device(tokens_.ref().data, kNumbersBytes, pinned_->bytes() - kNumbersBytes);
@@ -107,13 +107,13 @@ void DeviceUpdate::run_micro_batch(int64_t index) {
   cuda::add_loss(heed::context(Device::cuda), {.numbers = numbers(), .loss = loss});
 }
 
-// Also waits for what was started before.
+// The wait also completes collectives that were started before.
 void DeviceUpdate::add_over_ranks(double* first, int64_t count) {
   communicator_.start_all_reduce({.data = first, .shape = {count}, .dtype = DType::f64, .device = Device::cuda});
   communicator_.wait();
 }
 
-// Norm, optimizer, weights.
+// Ends the step: gradient norm, optimizer step, exchange of the weights.
 void DeviceUpdate::close() {
   Context& context = heed::context(Device::cuda);
   const Tensor sums = optim::squares_of_gradients(buckets_.spans());

@@ -1,6 +1,7 @@
-// One update as work of a CUDA device that the host does not wait for in between: the batch and a few numbers go in by
-// one copy, the loss and the norm come out by one. The first update is given to the device operation by operation; the
-// second is recorded as a graph, and from then on the graph is replayed.
+// One training step as CUDA work during which the host does not wait: two copies from one pinned buffer send the step
+// state (UpdateNumbers) and the batch to the device, and one copy returns loss and gradient norm. The first step
+// launches its kernels one by one; the second captures them as a CUDA graph, and from then on each step replays the
+// graph.
 #pragma once
 
 #include <functional>
@@ -16,24 +17,25 @@
 namespace heed::train {
 
 struct DeviceUpdateOptions {
-  int64_t rows = 0;       // per micro-batch
-  int64_t first_row = 0;  // of this rank in the global batch
+  int64_t rows = 0;       // rows per micro-batch
+  int64_t first_row = 0;  // first row of this rank in the global batch
   uint32_t seed = 0;      // train.seed
   bool use_graph = true;  // train.cuda_graph
 };
 
 class DeviceUpdate {
  public:
-  // All of them live as long as this.
+  // The referenced objects must outlive this one.
   DeviceUpdate(const nn::Gpt& model, comm::GradBuckets& buckets, comm::Communicator& communicator,
                optim::Optimizer& optimizer, const DeviceUpdateOptions& options);
 
-  // Gives the update to the device. numbers: the part from the host; batches of equal shape, the same in each call.
+  // Launches a step on the device. numbers: the part of the step state that the host sets. The batches have equal
+  // shapes, the same in each call.
   void start(const optim::UpdateNumbers& numbers, const std::vector<data::Batch>& batches);
-  // Waits for it. Where the result is not finite, no parameter has changed.
+  // Waits for the step and returns its state. If is_finite is 0, no parameter has changed.
   optim::UpdateNumbers finish();
-  // Gives the memory of the recording back, for work that finds too little; the next update but one records anew. False
-  // where there is none.
+  // Drops the captured CUDA graph and frees its memory, for work that runs out of memory; the graph is captured again
+  // two steps later. Returns false if none was captured.
   bool forget_recording();
 
  private:
@@ -52,7 +54,7 @@ class DeviceUpdate {
   int64_t micro_batches_ = 0;
   Shape batch_shape_;
   std::optional<cuda::PinnedBuffer> pinned_;
-  Tensor numbers_, tokens_;  // on the device: UpdateNumbers; inputs and targets of each micro-batch, in turns
+  Tensor numbers_, tokens_;  // on the device: UpdateNumbers; inputs and targets of each micro-batch, alternating
   std::unique_ptr<cuda::Graph> graph_;
   int64_t started_ = 0;
 };

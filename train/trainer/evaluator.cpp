@@ -11,7 +11,7 @@
 namespace heed::train {
 namespace {
 
-// Adds the source's loss of each window; none if it has no law.
+// Sum of the dataset's own loss over the sequences of the batch; nullopt if it has no exact distribution.
 std::optional<double> source_loss(const data::Source& source, const data::Batch& batch) {
   double sum = 0;
   const auto width = static_cast<size_t>(batch.seq_len);
@@ -33,15 +33,15 @@ int64_t bytes_of(const data::Source& source, const std::vector<int32_t>& targets
   return bytes;
 }
 
-// Without a graph more rows fit into memory than in training: small models are evaluated faster by enough tokens at a
-// time, as long as their logits stay small.
+// Without an autograd graph more rows fit into memory than in training. Small models evaluate faster with enough tokens
+// per forward pass, as long as the logits stay small.
 int64_t rows_at_a_time(const nn::Gpt& model, int64_t rows_per_batch) {
   constexpr int64_t kTokens = 2048, kLogits = int64_t{1} << 22;
   const int64_t tokens = std::min(kTokens, kLogits / model.config().vocab_size);
   return std::max(rows_per_batch, tokens / model.config().seq_len);
 }
 
-// Sums over windows.
+// Sums over sequences.
 struct Sums {
   double loss = 0, source_loss = 0;
   int64_t targets = 0, target_bytes = 0;
@@ -63,7 +63,7 @@ Sums sums_of(const nn::Gpt& model, const data::Source& source, const data::Batch
   const auto ignored = std::count(batch.targets.begin(), batch.targets.end(), data::kIgnoreTarget);
   Sums sums{.targets = static_cast<int64_t>(batch.targets.size()) - ignored};
   if (sums.targets == 0) return sums;
-  // A denominator of 1 gives the sum.
+  // The denominator 1 turns the mean into the sum.
   const Device device = model.parameters().device();
   sums.loss =
       model.loss(from_tokens(shape, batch.inputs, device), from_tokens(shape, batch.targets, device), {}, 1.0).item();
@@ -74,7 +74,7 @@ Sums sums_of(const nn::Gpt& model, const data::Source& source, const data::Batch
   return sums;
 }
 
-// The batches of one rank: those that begin at `first` and then every `stride` windows.
+// The batches of one rank: they begin at sequence `first` and then every `stride` sequences.
 struct Share {
   int64_t first = 0, stride = 1, end = 0;
   int64_t batches() const { return first < end ? (end - first + stride - 1) / stride : 0; }

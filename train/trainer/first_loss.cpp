@@ -6,16 +6,17 @@ namespace heed::train {
 
 // With s = init_std, d = d_model and h the output of the last LayerNorm (|h| = sqrt(d)), token v has the logit h · w_v.
 //
-//   any token             logit ~ N(0, sigma^2) with sigma = s sqrt(d): E[ln sum exp] <= ln V + sigma^2 / 2. Where h is
-//                         nearly the same at all positions, the mean over a batch varies by a few sigma.
-//   the input token       where the head is tied to the embedding, w_v = e_v is still in the residual stream x, and its
-//                         logit is raised by sqrt(d) |e_v|^2 / |x|. Without positions and sublayers x = e_v and that is
-//                         s d. Under Pre-LN the MLPs, whose outputs add up in x, lower it: their hidden units have the
-//                         variance d s^2, E[GELU(z)^2] and E[ReLU(z)^2] are at least a quarter of that, and 2 L
-//                         projections of std s / sqrt(2 L) give |x|^2 >= d s^2 (1 + d d_ff s^2 / 8). Under Post-LN
+//   any token             Its logit ~ N(0, sigma^2) with sigma = s sqrt(d): E[ln sum exp] <= ln V + sigma^2 / 2. If h
+//                         is nearly the same at all positions, the mean over a batch varies by a few sigma.
+//   the input token       If the head is tied to the embedding, w_v = e_v is still part of the residual stream x, which
+//                         raises its logit by sqrt(d) |e_v|^2 / |x|. Without positions and sublayers, x = e_v and the
+//                         raise is s d. Under Pre-LN the MLPs, whose outputs add up in x, lower it: their hidden units
+//                         have the variance d s^2, E[GELU(z)^2] and E[ReLU(z)^2] are at least a quarter of that, and 2
+//                         L projections of std s / sqrt(2 L) yield |x|^2 >= d s^2 (1 + d d_ff s^2 / 8). Under Post-LN
 //                         each sublayer adds little to a stream that is normalized again.
 //
-// A raised token costs ln(e^raise + V - 1) where it never repeats, and gains `raise` of that where it always does.
+// With a raised logit of the input token, the loss is ln(e^raise + V - 1) if that token is never the target, and less
+// by `raise` if it always is.
 LossRange first_loss_range(const nn::GptConfig& model) {
   constexpr double kSigmas = 3;
   const double std = nn::GptConfig{}.init_std;
@@ -23,7 +24,7 @@ LossRange first_loss_range(const nn::GptConfig& model) {
   const double mlps = model.norm_position == nn::NormPosition::pre ? width * hidden * std * std / 8 : 0;
   const double raise = model.tie_embeddings ? std * width / std::sqrt(1 + mlps) : 0;
   const double sigma = std * std::sqrt(width);
-  // ln(e^raise + V - 1), without overflow.
+  // Computes ln(e^raise + V - 1) without overflow.
   const double base = raise + std::log1p(static_cast<double>(model.vocab_size - 1) * std::exp(-raise));
   return {.lowest = base - raise - kSigmas * sigma, .highest = base + sigma * sigma / 2 + kSigmas * sigma};
 }

@@ -1,4 +1,4 @@
-// What the loss of a model before its first step can be where nothing is wrong.
+// The range in which the loss of a freshly initialized model lies if nothing is wrong.
 #pragma once
 
 #include "nn/gpt_config.hpp"
@@ -9,7 +9,8 @@ struct LossRange {
   double lowest = 0, highest = 0;
 };
 
-// The mean loss over a batch, in nats, of a fresh model of this shape with the default init_std, whatever the data.
+// The range of the mean loss over a batch, in nats, for a freshly initialized model of this shape with the default
+// init_std, whatever the data.
 LossRange first_loss_range(const nn::GptConfig& model);
 
 }  // namespace heed::train

@@ -11,16 +11,16 @@ namespace heed::train {
 namespace {
 
 constexpr double kCertainActivations = 0.7, kNearMiss = 0.9;
-constexpr int64_t kSmallBlocks = int64_t{16} << 20;  // what the pool cuts small tensors from, taken with the first one
+constexpr int64_t kSmallBlocks = int64_t{16} << 20;  // the pool's block for small tensors, allocated with the first one
 
-// The part of data_bytes() that is certain.
+// Lower bound on the memory of the data, from its estimate by data_bytes() (memory_table.cpp).
 int64_t certain_data(const Config& config, int64_t estimate) {
   if (config.data.source != DataSource::text) return estimate;
   switch (config.data.tokenizer) {
     case data::TokenizerKind::byte:
       return estimate;
     case data::TokenizerKind::character:
-      return estimate / 4;  // a character has at most four bytes
+      return estimate / 4;  // a UTF-8 character has at most four bytes
     case data::TokenizerKind::bpe:
       break;
   }
@@ -65,7 +65,7 @@ void require_host_memory(const Config& config, Device device, bool data_is_loade
 }
 
 void require_checkpoint_memory(const Config& config, Device device) {
-  constexpr int64_t kLibraries = int64_t{16} << 20;  // what HDF5 and oneDNN take for themselves until then
+  constexpr int64_t kLibraries = int64_t{16} << 20;  // allocated by HDF5 and oneDNN until then
   const int64_t bytes = estimate_memory(config, device).checkpoint;
   require_memory({.bytes = bytes + kLibraries,
                   .what = "a checkpoint, made in memory at each save,",

@@ -1,4 +1,4 @@
-// Is there memory for a run? Asked before anything large is made, so that a run that cannot fit ends with one line
+// Memory check of a run, made before any large allocation, so that a run that cannot fit ends with a one-line error
 // instead of being killed.
 #pragma once
 
@@ -10,36 +10,39 @@
 
 namespace heed::train {
 
-// What the host has to hold of an estimate. On CUDA that is the data, the batch and the checkpoint.
+// The host memory that an estimate needs. On CUDA that is data, batch and checkpoint.
 struct HostMemory {
-  int64_t certain = 0;      // cannot fit with less
+  int64_t certain = 0;      // lower bound: the run does not fit into less
   int64_t expected = 0;     // at the peak
-  int64_t loaded_data = 0;  // that has its memory already and is counted in neither, by estimate
+  int64_t loaded_data = 0;  // estimate of the data that is in memory already; counted in neither
   MemoryItem largest;       // the largest item of the estimate, loaded data included
 };
 
-// data_is_loaded: the data has its memory already, and is not counted. saves: this process writes checkpoints.
+// data_is_loaded: the data is in memory already and is not counted. saves: this process writes checkpoints.
 //
-// certain is what is known to the byte (parameters, gradients, optimizer, checkpoint, batch, the tables of a synthetic
-// source, and on the CPU the 16 MiB that small tensors are cut from) and a part of what is estimated: 0.7 of the
-// activations, whose estimate may be off by 0.3, and a quarter of the tokens of a text by characters or none by bpe,
-// whose number is not known before. Of activations and checkpoint the larger one counts, since they follow each other.
+// `certain` is the sum of what is known exactly (parameters, gradients, optimizer state, checkpoint, batch, the tables
+// of a synthetic dataset, and on the CPU the 16 MiB from which small tensors are allocated) and of a part of what is
+// estimated: 0.7 of the activations, whose estimate may be off by 0.3, and of the tokens of a text a quarter for the
+// char tokenizer and none for bpe, since their number is not known before. Only the larger of activations and
+// checkpoint counts, since they are not in memory at the same time.
 HostMemory host_memory(const Config& config, Device device, bool data_is_loaded, bool saves);
 
-// Throws MemoryError (exit code 5) where `certain` is more than the limit leaves, swap included: one line with what is
-// needed, what there is, what decides, and the keys that lower the largest part. Returns a notice where `expected` is
-// above 90 % of what is free, else nothing.
+// Throws MemoryError (exit code 5) if `certain` exceeds the free memory of the limit, swap included. The message is one
+// line with the memory needed, the memory available, the limit that applies, and the keys that reduce the largest item.
+// Returns a notice if `expected` exceeds 90 % of the free memory, else nullopt.
 std::optional<std::string> check_host_memory(const HostMemory& need, const std::optional<MemoryLimit>& limit);
 
-// The check against the limits of this process. A notice goes to stderr at once, since what follows may be killed: that
-// of rank 0, once the data is loaded. Ranks on one machine are not added up: each looks at its own need.
+// Checks against the memory limits of this process. Rank 0 writes a notice to stderr at once, since the process may be
+// killed later; it does so only when the data is loaded. Ranks on one machine are not added up: each checks its own
+// need.
 void require_host_memory(const Config& config, Device device, bool data_is_loaded, bool saves);
 
-// When all but activations has its memory: is there room for a checkpoint? Now it costs nothing to say no, after the
-// last step it would cost the run. Throws MemoryError.
+// Called when everything except the activations is allocated: checks that a checkpoint will fit. Failing now costs
+// nothing; failing after the last step would lose the run. Throws MemoryError.
 void require_checkpoint_memory(const Config& config, Device device);
 
-// Names the keys of training in the errors of the memory pools, by what the memory is for.
+// Sets the advice in the out-of-memory errors of the memory pools: the training config keys that reduce each memory
+// category.
 void advise_on_training_memory();
 
 }  // namespace heed::train

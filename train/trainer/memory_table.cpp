@@ -10,14 +10,14 @@
 namespace heed::train {
 namespace {
 
-constexpr double kMostBytes = 1e18;  // the sum of all still fits into 64 bits
+constexpr double kMostBytes = 1e18;  // so that the sum of all items fits into 64 bits
 
 int64_t to_bytes(double bytes) { return static_cast<int64_t>(std::min(bytes, kMostBytes)); }
 
-// Elements that a forward keeps for backward, per token.
+// Elements per token that the forward pass of one Transformer block saves for backward.
 double elements_per_block(const nn::GptConfig& m) {
   const int64_t kv = m.kv_heads() * m.head_size();
-  const int64_t attention = 3 * m.d_model + 2 * kv + m.num_heads;  // norm out, queries, mixed, keys, values, lse
+  const int64_t attention = 3 * m.d_model + 2 * kv + m.num_heads;  // norm output, Q, attention output, K, V, lse
   const int64_t feed_forward = m.d_model + 2 * m.feed_forward_size();
   const int64_t residuals = 2 * m.d_model, statistics = 4;
   return static_cast<double>(attention + feed_forward + residuals + statistics);
@@ -25,10 +25,10 @@ double elements_per_block(const nn::GptConfig& m) {
 
 double elements_outside(const nn::GptConfig& m) {
   const int64_t embedding = 2 * m.d_model, last_norm = 2 * m.d_model;
-  return static_cast<double>(embedding + last_norm + m.vocab_size);  // the gradient of the logits takes their place
+  return static_cast<double>(embedding + last_norm + m.vocab_size);  // the gradient of the logits reuses their memory
 }
 
-// The vocabulary as far as the config tells it.
+// The smallest vocabulary size that the config allows.
 int64_t least_vocab_size(const Config& config) {
   if (config.model.vocab_size > 0) return config.model.vocab_size;
   if (config.data.source != DataSource::text) return 1;
@@ -49,7 +49,7 @@ double data_bytes(const DataConfig& data) {
     const auto size = std::filesystem::file_size(data.path, unknown);
     return unknown ? 0 : static_cast<double>(size) * sizeof(int32_t);
   }
-  if (!data.is_synthetic()) return 0;  // a token file stays on the disk
+  if (!data.is_synthetic()) return 0;  // a token file is not loaded into memory
   const int64_t memory =
       data.source == DataSource::ngram ? data.order - 1 : *std::max_element(data.offsets.begin(), data.offsets.end());
   return static_cast<double>(data::markov_bytes(data.vocab_size, data.levels() - 1, memory));
@@ -70,8 +70,8 @@ std::string data_keys(const DataConfig& data) {
   return "nothing: a token file stays on the disk";
 }
 
-// Of one save: the file as it is made in memory, with room to grow (hdf5_image_write.cpp), and on CUDA the copies of
-// the tensors on the host.
+// Memory of one save: the HDF5 file image with its headroom (hdf5_image_write.cpp), and on CUDA also the copies of the
+// tensors on the host.
 double checkpoint_bytes(double content, Device device) {
   const double image = content + content / 16;
   return device == Device::cuda ? image + content : image;

@@ -1,4 +1,4 @@
-// Stands in for device_update.cpp where heed is built without CUDA: Trainer never comes to it then.
+// Stub of device_update.cpp for builds without CUDA, in which Trainer never constructs a DeviceUpdate.
 #include "train/trainer/device_update.hpp"
 
 namespace heed::train {

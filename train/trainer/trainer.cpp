@@ -23,8 +23,8 @@
 namespace heed::train {
 namespace {
 
-// What all ranks must have in common. Each may keep the data in a folder of its own, such as a disk of its node: the
-// content is compared. Only the root's run folder is written to.
+// The config values that must be the same on all ranks. Paths may differ: each rank may read the data from a folder of
+// its own, such as a disk of its node (the contents are compared), and only the root writes to its run folder.
 std::string config_without_paths(Config config) {
   config.data.path.clear();
   config.train.run_dir.clear();
@@ -44,7 +44,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const OptimConfig& c, const std
       spans, optim::AdamWOptions{.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay});
 }
 
-// Ranks of different programs would compute different things, or wait for each other for ever.
+// Ranks that run different programs would compute different results, or deadlock.
 std::string describe_program() {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/self/exe", "rb"), std::fclose);
   if (file == nullptr) return "unknown";
@@ -56,7 +56,7 @@ std::string describe_program() {
   return fmt::format("program of checksum {:016x}", checksum.value());
 }
 
-// Turns anomaly mode on and back to what it was.
+// RAII: sets anomaly mode, then restores its previous value.
 class AnomalyGuard {
  public:
   explicit AnomalyGuard(bool on) : before_(detect_anomaly()) { set_detect_anomaly(on); }
@@ -73,7 +73,7 @@ class AnomalyGuard {
 std::unique_ptr<data::Source> make_source(const Config& config, std::shared_ptr<const data::Tokenizer> tokenizer,
                                           const data::Progress& progress) {
   const DataConfig& c = config.data;
-  // 0 lines stand for "by the fraction".
+  // 0 lines means: split by the fraction.
   const auto lines = [](int64_t count) { return count == 0 ? std::nullopt : std::optional(count); };
   switch (c.source) {
     case DataSource::ngram:
@@ -150,7 +150,7 @@ void Trainer::build() {
   share_batch(config_, ranks_.size());
   const Device device = choose_device(config_);
   advise_on_training_memory();
-  // Before the data is read, and again when the data has told the size of the vocabulary.
+  // Checked before the data is read, and again once the data determines the vocabulary size.
   require_host_memory(config_, device, false, ranks_.is_root());
   source_ = make_source(config_, nullptr, ranks_.is_root() ? text_progress() : data::Progress());
   config_.model.vocab_size = source_->vocab_size();
@@ -208,7 +208,7 @@ double Trainer::count_targets(const std::vector<data::Batch>& batches) const {
   return static_cast<double>(targets);
 }
 
-// All ranks know the sum, so all of them come to the same end.
+// All ranks have the same sum, so all of them throw.
 void Trainer::require_targets(double targets) const {
   if (targets > 0) return;
   comm::agree(ranks_, [&] { throw DataError(fmt::format("step {}: the batch has no targets", step_ + 1)); });
@@ -297,17 +297,17 @@ void Trainer::draw_next_batches() {
   try {
     next_batches_ = draw_batches(step_ + 1);
   } catch (const DataError&) {
-    next_batches_.clear();  // the update that is under way counts; the next one draws again, and throws then
+    next_batches_.clear();  // the running step is still valid; the next step draws again, and then throws
   }
 }
 
-// The next batch is drawn while the device is at work, and then the result is waited for: what that leaves unused is
-// the time from the end of one update to the start of the next, some ten microseconds.
+// The next batch is drawn while the device runs this step; then the host waits for the result. The device is idle only
+// from the end of one step to the launch of the next, some ten microseconds.
 Update Trainer::update_on_cuda(bool stop) {
   const std::vector<data::Batch> batches = next_batches_.empty() ? draw_batches(step_) : std::move(next_batches_);
   next_batches_.clear();
   const double learning_rate = optim::learning_rate(schedule_options(config_), step_);
-  // NCCL connects the ranks in the first sums, and may wait for them in later ones.
+  // NCCL connects the ranks in the first all-reduce, and may block for them in later ones.
   std::optional<comm::Waiting> waiting;
   waiting.emplace(ranks_, "the update of all ranks to start");
   device_update_->start({.learning_rate = learning_rate,
@@ -335,7 +335,7 @@ Update Trainer::update_on_cuda(bool stop) {
 }
 
 void Trainer::report_divergence(double loss, double grad_norm) {
-  // The step is a pure function of its number, so running it again meets the same NaN, on the rank that has its row.
+  // A step is a pure function of its number, so running it again reproduces the NaN, on the rank that has its row.
   trace_divergence(
       fmt::format("diverged at step {} (loss {}, grad norm {})", step_ + 1, loss_text(loss), number_text(grad_norm)),
       [&] { accumulate_gradients(draw_batches(step_), [](const std::function<void()>& run) { run(); }); });
@@ -366,7 +366,7 @@ void Trainer::trace_divergence(const std::string& what, const std::function<void
     if (!found.empty()) throw DivergedError(fmt::format("{}; {}; {}", what, found, advice));
     if (!any_found) throw DivergedError(fmt::format("{}; no operation made a NaN or Inf by itself; {}", what, advice));
   });
-  throw DivergedError(what);  // agree() has thrown
+  throw DivergedError(what);  // unreachable: agree() has thrown
 }
 
 bool Trainer::forget_recording() const { return device_update_ != nullptr && device_update_->forget_recording(); }
@@ -380,7 +380,8 @@ std::optional<Evaluation> Trainer::evaluate(data::Split split, int64_t max_batch
   try {
     return evaluate_once(split, max_batches, progress);
   } catch (const MemoryError&) {
-    // What a recorded update holds may be what is missing. With several ranks all would have to record anew.
+    // The captured graph may hold the memory that is missing. With several ranks all of them would have to capture
+    // again.
     if (ranks_.size() > 1 || !forget_recording()) throw;
   }
   return evaluate_once(split, max_batches, progress);

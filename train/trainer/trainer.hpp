@@ -1,8 +1,8 @@
-// Training by a config: one update at a time, or a whole run.
+// Training from a config, one step at a time.
 //
-// An update draws the rows of the global batch, runs forward and backward for each micro-batch, and moves the
-// parameters once. The loss is the mean over all targets of the update, so micro-batches change rounding only; and so
-// do ranks, each of which takes its rows of the batch: everything random depends on the row in the global batch.
+// A training step draws the rows of the global batch, runs forward and backward for each micro-batch, and then the
+// optimizer once. The loss is the mean over all targets of the step, so micro-batches change rounding only. So do
+// ranks, each of which processes its rows of the batch: all randomness depends on the row index in the global batch.
 #pragma once
 
 #include <functional>
@@ -20,42 +20,45 @@
 namespace heed::train {
 
 struct Update {
-  int64_t step = 0;     // updates done, this one included
-  int64_t targets = 0;  // of this update
-  double loss = 0;      // before the move
+  int64_t step = 0;     // steps done, this one included
+  int64_t targets = 0;  // targets of this step
+  double loss = 0;      // before the optimizer step
   double learning_rate = 0, grad_norm = 0;
-  bool must_stop = false;  // some rank asked for it
+  bool must_stop = false;  // some rank requested a stop
 };
 
 using MakeCommunicator = std::function<std::unique_ptr<comm::Communicator>(comm::Ranks&, Device)>;
 
 class Trainer {
  public:
-  // Builds source, model and optimizer. Throws ConfigError, DataError, MemoryError.
+  // Builds dataset, model and optimizer. Throws ConfigError, DataError, MemoryError.
   explicit Trainer(const Config& config);
-  // The same on several ranks; collective, as is all that is not const below, and evaluate(). Throws SharedError on all
-  // where one of them fails, or where configs, data, weights or programs differ.
+  // The same on several ranks. Collective, as are evaluate(), require_same_weights() and all functions below that are
+  // not const. Throws SharedError on all ranks if one of them fails, or if configs, data, devices, weights or programs
+  // differ.
   Trainer(const Config& config, comm::Ranks& ranks, const MakeCommunicator& make = comm::make_communicator);
 
-  // One update. stop: this rank wishes to end after it. A loss or gradient norm that is not finite changes no
-  // parameter: the update is run again in anomaly mode, and DivergedError names the step and the operation that made
-  // the first NaN or Inf.
+  // Runs one training step. stop: this rank requests a stop after it. If the loss or the gradient norm is not finite,
+  // no parameter changes: the step runs again in anomaly mode, and DivergedError names the step and the operation that
+  // produced the first NaN or Inf.
   Update update(bool stop = false);
   // max_batches = 0: the whole split.
   Evaluation evaluate(data::Split split, int64_t max_batches) const;
-  // nullopt on all ranks where progress stopped it on any of them (train/trainer/evaluator.hpp).
+  // Returns nullopt on all ranks if the callback of any rank stopped it (train/trainer/evaluator.hpp).
   std::optional<Evaluation> evaluate(data::Split split, int64_t max_batches, const EvaluationProgress& progress) const;
-  // Windows that evaluate() covers.
+  // Number of sequences that evaluate() covers.
   int64_t eval_windows(data::Split split, int64_t max_batches) const;
-  // After an evaluation that gave a loss which is not finite: runs it again in anomaly mode and throws DivergedError,
-  // which names the step and the operation.
+  // Called after an evaluation whose loss is not finite: runs it again in anomaly mode and throws DivergedError, which
+  // names the step and the operation.
   [[noreturn]] void report_diverged_evaluation(data::Split split, int64_t max_batches, double loss);
-  // Gives the memory of a recorded update back until the next but one; false where there is none.
+  // Drops the captured CUDA graph and frees its memory; it is captured again two steps later. Returns false if none was
+  // captured.
   bool forget_recording() const;
   bool has_windows(data::Split split) const { return loader_->num_eval_windows(split) > 0; }
 
   int64_t step() const { return step_; }
-  // Goes on after `step` updates, of which the optimizer counts `optimizer_steps`; weights and moments are set apart.
+  // Continues after `step` steps, of which the optimizer counts `optimizer_steps`. Weights and moments are restored
+  // separately.
   void resume_at(int64_t step, int64_t optimizer_steps);
   const Config& config() const { return config_; }
   const nn::Gpt& model() const { return *model_; }
@@ -65,22 +68,24 @@ class Trainer {
   comm::GradBuckets& buckets() const { return *buckets_; }
   comm::Ranks& ranks() const { return ranks_; }
   comm::Communicator& communicator() const { return *communicator_; }
-  // Throws SharedError unless all ranks have the same weights, bit for bit.
+  // Throws SharedError unless all ranks have bitwise equal weights.
   void require_same_weights() const;
 
  private:
-  // The micro-batches of update step + 1.
+  // This rank's micro-batches of step number `step` + 1.
   std::vector<data::Batch> draw_batches(int64_t step) const;
   Trainer(const Config& config, std::unique_ptr<comm::Ranks> single);
-  // By reference: a caller may name *own_ranks beside it, in whatever order a compiler takes arguments.
+  // An rvalue reference, so that a caller may also pass *own_ranks: the order in which arguments are evaluated is
+  // unspecified.
   Trainer(const Config& config, std::unique_ptr<comm::Ranks>&& own_ranks, comm::Ranks& ranks,
           const MakeCommunicator& make);
   void build();
   void build_update();
-  // Their sum over the ranks is the update's.
+  // Targets of this rank; the sum over the ranks is that of the step.
   double count_targets(const std::vector<data::Batch>& batches) const;
   void require_targets(double targets) const;
-  // Of this rank; gives its part of the loss. do_backward: how the last one is run.
+  // Forward and backward of this rank's micro-batches; returns this rank's part of the loss. run_last: runs the last
+  // backward.
   using RunBackward = std::function<void(const std::function<void()>&)>;
   double accumulate_gradients(const std::vector<data::Batch>& batches, const RunBackward& run_last);
   Update update_here(bool stop);
@@ -89,10 +94,10 @@ class Trainer {
   std::optional<Evaluation> evaluate_once(data::Split split, int64_t max_batches,
                                           const EvaluationProgress& progress) const;
   [[noreturn]] void report_divergence(double loss, double grad_norm);
-  // what: the numbers; run_again: meets the NaN again.
+  // what: the message with the values that are not finite; run_again: reproduces them.
   [[noreturn]] void trace_divergence(const std::string& what, const std::function<void()>& run_again);
 
-  std::unique_ptr<comm::Ranks> own_ranks_;  // a world of one, where none was given
+  std::unique_ptr<comm::Ranks> own_ranks_;  // process group of size one, if none was passed
   comm::Ranks& ranks_;
   Config config_;
   std::unique_ptr<data::Source> source_;
@@ -102,19 +107,19 @@ class Trainer {
   std::unique_ptr<comm::Communicator> communicator_;
   std::unique_ptr<comm::GradBuckets> buckets_;
   std::unique_ptr<DeviceUpdate> device_update_;  // on CUDA
-  Tensor sums_;                                  // on the CPU: what an update adds up over the ranks beside gradients
-  std::vector<data::Batch> next_batches_;        // drawn while the device is at work
+  Tensor sums_;                                  // on the CPU: scalars all-reduced in addition to the gradients
+  std::vector<data::Batch> next_batches_;        // drawn while the device runs a step
   int64_t step_ = 0;
-  double targets_ = 0;  // of the current update, over all ranks
+  double targets_ = 0;  // of the current step, over all ranks
 };
 
-// tokenizer: of a text that is read again, in place of one made from the text (data/text_source.hpp). progress: of
-// reading a text, and of learning its vocabulary.
+// tokenizer: for a text that is read again, used in place of one learned from the text (data/text_source.hpp).
+// progress: reports the progress of reading a text and of learning its vocabulary.
 std::unique_ptr<data::Source> make_source(const Config& config,
                                           std::shared_ptr<const data::Tokenizer> tokenizer = nullptr,
                                           const data::Progress& progress = {});
-// The device that a config's train.device stands for on this machine. Throws DeviceError where it is cuda and there is
-// none that can be used, ConfigError for f64 on cuda.
+// Resolves train.device on this machine. Throws DeviceError if it is cuda and no CUDA device can be used, ConfigError
+// for f64 on cuda.
 Device choose_device(const Config& config);
 optim::ScheduleOptions schedule_options(const Config& config);
 
