@@ -212,8 +212,8 @@ class Memory(Limits):
                 self.assertFalse(self.run_dir.exists())
                 self.assertNotIn("bad_alloc", result.stderr)
         # 80 MiB of tokens, and not twice as many while they are read.
-        self.assertEqual(self.train_with(115, "data.path=text.txt", "steps=1").returncode, 0)
-        self.assertEqual(self.train_with(140, "data.path=text.txt", "split=lines", "steps=1").returncode, 0)
+        self.assertEqual(self.train_with(124, "data.path=text.txt", "steps=1").returncode, 0)
+        self.assertEqual(self.train_with(160, "data.path=text.txt", "split=lines", "steps=1").returncode, 0)
 
     def test_a_source_that_does_not_fit(self):
         source = ["data.source=ngram", "data.vocab_size=2000", "data.order=2"]
