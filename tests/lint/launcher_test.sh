@@ -70,7 +70,7 @@ run() {
 start() {  # start CASE: nothing is built
   case_name=$1
   rm -rf "$calls" "$root"/{build,CMakeLists.txt,autograd,nn,optim,data,train,tests}
-  mkdir -p "$root"/{autograd,nn,optim,data,train,tests/autograd/ops}
+  mkdir -p "$root"/{autograd,nn,optim,data,train,tests}
   echo 1 >"$root/train/main.cpp"
   echo '#pragma once' >"$root/nn/gpt.hpp"
   >"$root/CMakeLists.txt"

@@ -63,10 +63,12 @@ LIBRARY_PLACES = [
 LIBRARY_EXEMPT = re.compile(r"tests/(cuda_host|gpu)/")
 
 KERNELS = re.compile(r"autograd/(cpu|cuda)/|.*_cpu\.cpp$|.*\.cuh?$")
-OP_CASES = re.compile(r"tests/.*_case\.cpp$")
+OP_CASES = re.compile(r"autograd/ops/.*_case\.cpp$")
 
 
 def level_of(path):
+    if OP_CASES.match(path):
+        return AUTOGRAD_LEVELS["autograd/check/"]
     prefixes = [prefix for prefix in AUTOGRAD_LEVELS if path.startswith(prefix)]
     return AUTOGRAD_LEVELS[max(prefixes, key=len)] if prefixes else None
 

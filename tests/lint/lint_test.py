@@ -35,6 +35,16 @@ CASES = {
         "optim/a.cpp:1: layers",
         {"train/a.cpp": '#include "nn/b.hpp"\n', "nn/b.hpp": ONCE},
     ),
+    "comment_words": (
+        {"nn/a.cpp": "// The last row, behind the others.\n"},
+        "nn/a.cpp:1: comment-words",
+        {"nn/a.cpp": "// After the others.\nint behind;\n", "tests/nn/a_test.cpp": "// Behind.\n"},
+    ),
+    "comment_names": (
+        {"nn/a.hpp": ONCE + "int f();\n// Adds.\n// rows: how many.\nvoid add(int count);\n"},
+        "nn/a.hpp:4: comment-names",
+        {"nn/a.hpp": ONCE + "int f();\n// Adds as\n// many: all.\n// count: how many.\nvoid add(int count);\n"},
+    ),
     "rooms": (
         {"train/run/a.cpp": '#include "train/bench/b.hpp"\n', "train/bench/b.hpp": ONCE},
         "train/run/a.cpp:1: rooms",
@@ -55,9 +65,9 @@ CASES = {
         {"autograd/ops/a.cpp": '#include "autograd/tape.hpp"\n', **TAPE},
     ),
     "op_cases_know_no_tests": (
-        {"tests/autograd/ops/a_case.cpp": "#include <gtest/gtest.h>\n"},
-        "tests/autograd/ops/a_case.cpp:1: op-case-includes",
-        {"tests/autograd/ops/a_case.cpp": '#include "autograd/tensor.hpp"\n', **TAPE},
+        {"autograd/ops/a_case.cpp": "#include <gtest/gtest.h>\n"},
+        "autograd/ops/a_case.cpp:1: op-case-includes",
+        {"autograd/ops/a_case.cpp": '#include "autograd/tensor.hpp"\n', **TAPE},
     ),
     "libraries": (
         {"data/batch.cpp": "#include <hdf5.h>\n"},
@@ -122,12 +132,12 @@ CASES = {
     "every_op_has_a_case": (
         {
             "autograd/ops/a.hpp": ONCE + "Tensor add(int);\nTensor add_bias(int);\n",
-            "tests/a.cpp": "OP_CASE(add_bias) {}\n",
+            "autograd/ops/a_case.cpp": "OP_CASE(add_bias) {}\n",
         },
         "autograd/ops/a.hpp:2: op-case",
         {
             "autograd/ops/a.hpp": ONCE + "Tensor add(int);\nvoid f(TensorRef);\n",
-            "tests/a.cpp": "OP_CASE(add_twice) {}\n",
+            "autograd/ops/a_case.cpp": "OP_CASE(add_twice) {}\n",
         },
     ),
     "bounds_have_names": (

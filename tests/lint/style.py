@@ -11,8 +11,31 @@ OUTPUT_FILE = "train/output/output.cpp"
 MAY_EXIT = re.compile(r"train/commands/main\.cpp|train/comm/.*|tests/cuda_host/.*")
 TOP_LEVEL = set(
     "autograd nn optim data train configs tests heed CMakeLists.txt CMakePresets.json"
-    " README.md CONTRIBUTING.md LICENSE".split()
+    " README.md CONTRIBUTING.md LICENSE docs".split()
 )
+
+# Words of comments that hide what the field has a word for, and what to write. Not for the tests.
+DIALECT = {
+    "behind": "after",
+    "beside": "next to, in addition to",
+    "anew": "again",
+    "by way of": "through",
+    "nobody": "no rank, thread or caller",
+    "somebody": "some rank, thread or caller",
+    "whoever": "the caller, the rank that",
+    "where there is": "if there is",
+    "where there are": "if there are",
+    "exact weights": "master weights",
+    "slope": "derivative",
+    "sight": "key range",
+    "strip": "register tile",
+    "strips": "register tiles",
+    "team": "thread group",
+    "teams": "thread groups",
+}
+DIALECT_WORDS = re.compile(r"//.*?\b(" + "|".join(DIALECT) + r")\b")
+# "// tokens: i32 (B, T)" above a declaration names one of its parameters or members.
+NAMED = re.compile(r"^ *// ([a-z][a-z0-9_]*): ")
 
 
 def top_level(tree):
@@ -84,4 +107,47 @@ def unfinished(tree):
     return search(tree, sorted(tree.files), pattern, "unfinished", "{0}: finish it or leave it out", code_only=False)
 
 
-RULES = [top_level, file_length, pragma_once, launches, macros, exits, output, machine_paths, unfinished]
+def comment_words(tree):
+    found = []
+    for path in tree.cpp():
+        if path.startswith("tests/"):
+            continue
+        for number, line in enumerate(tree.files[path].split("\n"), 1):
+            word = DIALECT_WORDS.search(line)
+            if word:
+                text = f"'{word[1]}' in a comment: write {DIALECT[word[1]]}"
+                found.append(Violation(path, number, "comment-words", text))
+    return found
+
+
+def comment_names(tree):
+    """A sentence that begins with a name and a colon is about a parameter or member of the declaration below it."""
+    found = []
+    for path in tree.cpp():
+        lines = [""] + tree.files[path].split("\n")
+        for number, line in enumerate(lines):
+            name, before = NAMED.match(line), lines[number - 1].rstrip()
+            if not name or (re.match(r" *//", before) and not before.endswith((".", ":"))):
+                continue
+            # The comment at the head of a file is about all of it.
+            head = not any(re.match(r" *[^ /#]", other) for other in lines[1:number])
+            below = lines[number:] if head else lines[number : number + 24]
+            if not re.search(rf"\b{name[1]}\b", "\n".join(re.sub(r"//.*", "", other) for other in below)):
+                text = f"the comment is about '{name[1]}', which the declaration below it does not have"
+                found.append(Violation(path, number, "comment-names", text))
+    return found
+
+
+RULES = [
+    top_level,
+    file_length,
+    pragma_once,
+    launches,
+    macros,
+    exits,
+    output,
+    machine_paths,
+    unfinished,
+    comment_words,
+    comment_names,
+]
