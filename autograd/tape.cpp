@@ -138,7 +138,7 @@ class NodeGradients final : public Gradients {
   }
   GradientSink parameter_sink(size_t input) override {
     if (!needed(input)) return {};
-    return sink(node_.inputs.at(input), compute_dtype(node_.inputs.at(input).dtype()));
+    return sink(node_.inputs.at(input), accumulation_dtype(node_.inputs.at(input).dtype()));
   }
 
   GradientSink over(size_t input, const Tensor& saved) override {

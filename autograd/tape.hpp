@@ -23,8 +23,8 @@ class Gradients {
   virtual TensorRef fresh(size_t input) = 0;
   // For kernels that can accumulate: the existing gradient (add = true) or a new one (add = false).
   virtual GradientSink sink(size_t input) = 0;
-  // Like sink(), for a gradient that the kernel writes in the accumulation dtype of the input, compute_dtype(): that of
-  // a parameter matrix.
+  // Like sink(), for a gradient that the kernel writes in the accumulation dtype of the input, accumulation_dtype():
+  // that of a parameter matrix.
   virtual GradientSink parameter_sink(size_t input) = 0;
   // Like sink(), for kernels that may write the gradient in place of `saved`, a tensor of the input's shape and dtype:
   // they read element i before they write it. If no other handle holds `saved`, the gradient reuses its memory.

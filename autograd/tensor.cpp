@@ -62,7 +62,7 @@ void Tensor::set_grad(Tensor grad) const {
   if (grad) {
     require<ShapeError>(grad.shape() == shape(), "a gradient of shape {} for a tensor of shape {}", grad.shape(),
                         shape());
-    require<DTypeError>(grad.dtype() == dtype() || grad.dtype() == compute_dtype(dtype()),
+    require<DTypeError>(grad.dtype() == dtype() || grad.dtype() == accumulation_dtype(dtype()),
                         "a {} gradient for a {} tensor", grad.dtype(), dtype());
   }
   impl_->grad = std::move(grad);

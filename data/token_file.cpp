@@ -102,7 +102,7 @@ TokenFile::TokenFile(const std::string& path)
       absolute_path_(std::filesystem::absolute(path).string()),
       disk_(path, PosixFile::Access::read),
       stamp_(disk_.stamp()) {
-  const int64_t seal_bytes = check_seal(disk_, kSeal);
+  const int64_t seal_bytes = verify_checksum_block(disk_, kSeal);
   const Hdf5File file = Hdf5File::open(path);
   const auto require_still = [&](const FileStamp& stamp) {
     require<DataError>(stamp == stamp_, "{} changed while it was opened: try again when it is whole", name_);
@@ -277,7 +277,7 @@ void TokenFileWriter::finish(const SplitSizes& sizes, const Provenance& provenan
   tokens_.close();
   file_.close();
   PosixFile file(path_, PosixFile::Access::read_write, name_);
-  seal_file(file, kSeal.magic, ranges);
+  write_checksum_block(file, kSeal.magic, ranges);
 }
 
 }  // namespace heed::data

@@ -1,5 +1,5 @@
 // Token file: a tokenized text on disk with its tokenizer. HDF5, with a checksum header in its user block
-// (data/io/file_seal.hpp).
+// (data/io/checksum_block.hpp).
 //
 //   dataset tokens (N)           u16, or u32 if the vocabulary has more than 65536 entries; at most 1000 HDF5 chunks
 //                                up to 2.6e11 tokens
@@ -21,7 +21,7 @@
 #include <memory>
 #include <mutex>
 
-#include "data/io/file_seal.hpp"
+#include "data/io/checksum_block.hpp"
 #include "data/io/hdf5_file.hpp"
 #include "data/io/posix_file.hpp"
 #include "data/splits.hpp"

@@ -70,7 +70,7 @@ void ParameterStore::build(std::optional<uint32_t> seed, int64_t span_multiple) 
   for (size_t g = 0; g < groups_.size(); ++g) {
     elements[g] = round_up(elements[g], span_multiple);
     groups_[g].decay = g == 0;
-    const DType exact = compute_dtype(dtype_);
+    const DType exact = accumulation_dtype(dtype_);
     groups_[g].weights = zeros({elements[g]}, exact, device_, MemoryCategory::parameters);
     groups_[g].gradients = zeros({elements[g]}, exact, device_, MemoryCategory::gradients);
     if (g == 0 && dtype_ != exact) {
@@ -83,7 +83,7 @@ void ParameterStore::build(std::optional<uint32_t> seed, int64_t span_multiple) 
     entry.tensor = (group.copies ? group.copies : group.weights).slice(entry.offset, entry.shape);
     entry.tensor.set_requires_grad(true);
     entry.tensor.set_grad(group.gradients.slice(entry.offset, entry.shape));
-    if (seed) visit_compute(compute_dtype(dtype_), [&](auto zero) { draw<decltype(zero)>(entry, *seed); });
+    if (seed) visit_accumulation(accumulation_dtype(dtype_), [&](auto zero) { draw<decltype(zero)>(entry, *seed); });
   }
   if (seed) update_copies();
 }

@@ -27,7 +27,7 @@ AdamW::AdamW(std::vector<ParameterSpan> spans, const AdamWOptions& options)
   }
 }
 
-void AdamW::update(size_t span, const StepNumbers& numbers) {
+void AdamW::update(size_t span, const StepFactors& numbers) {
   const ParameterSpan& p = spans()[span];
   HEED_DISPATCH(p.weights.device(), adamw_step,
                 {.weights = p.weights.ref(),

@@ -18,7 +18,7 @@ struct Factors {
   int32_t changes;  // 0: weights, m and v stay as they are
 };
 struct Options {
-  optim::StepNumbers numbers;
+  optim::StepFactors numbers;
   double beta1, beta2, eps, weight_decay;
   int64_t t;
 };
@@ -27,7 +27,7 @@ __global__ void factors_kernel(Factors* factors, Options p) {
   double learning_rate = p.numbers.learning_rate, scale = p.numbers.gradient_scale;
   auto t = static_cast<double>(p.t);
   bool changes = true;
-  if (const optim::UpdateNumbers* numbers = p.numbers.on_device) {
+  if (const optim::StepState* numbers = p.numbers.on_device) {
     learning_rate = numbers->learning_rate;
     scale = numbers->gradient_scale;
     t = static_cast<double>(numbers->optimizer_step);

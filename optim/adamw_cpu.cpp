@@ -48,7 +48,7 @@ void adamw_typed(const optim::AdamWStep& p, int64_t begin, int64_t end) {
 }
 
 void adamw_range(const optim::AdamWStep& p, int64_t begin, int64_t end) {
-  visit_compute(p.weights.dtype, [&](auto zero) { adamw_typed<decltype(zero)>(p, begin, end); });
+  visit_accumulation(p.weights.dtype, [&](auto zero) { adamw_typed<decltype(zero)>(p, begin, end); });
 }
 
 }  // namespace heed::cpu::HWY_NAMESPACE

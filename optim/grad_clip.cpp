@@ -12,7 +12,7 @@ Tensor squares_of_gradients(const std::vector<ParameterSpan>& spans) {
   const Tensor sums = empty({count}, DType::f64, device, MemoryCategory::workspace);
   for (int64_t span = 0; span < count; ++span) {
     const Tensor& values = spans[static_cast<size_t>(span)].gradients;
-    require<DTypeError>(is_compute_dtype(values.dtype()), "global_norm: gradients are {}, they must be f32 or f64",
+    require<DTypeError>(is_accumulation_dtype(values.dtype()), "global_norm: gradients are {}, they must be f32 or f64",
                         values.dtype());
     HEED_DISPATCH(device, sum_of_squares, {.sum = sums.slice(span, {}).ref(), .values = values});
   }

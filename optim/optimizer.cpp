@@ -12,9 +12,9 @@ void require_flat(const ParameterSpan& span, size_t index, DType dtype) {
   require<ShapeError>(span.weights.rank() == 1 && span.gradients.shape() == span.weights.shape(),
                       "optimizer: span {} has weights {} and gradients {}, both must be flat and of one size", index,
                       span.weights.shape(), span.gradients.shape());
-  require<DTypeError>(is_compute_dtype(dtype) && span.weights.dtype() == dtype && span.gradients.dtype() == dtype,
+  require<DTypeError>(is_accumulation_dtype(dtype) && span.weights.dtype() == dtype && span.gradients.dtype() == dtype,
                       "optimizer: span {} has {} weights and {} gradients, all must be {}", index, span.weights.dtype(),
-                      span.gradients.dtype(), is_compute_dtype(dtype) ? name(dtype) : "f32 or f64");
+                      span.gradients.dtype(), is_accumulation_dtype(dtype) ? name(dtype) : "f32 or f64");
 }
 
 bool share_memory(const Tensor& a, const Tensor& b) {
@@ -56,14 +56,14 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
   update_all({.learning_rate = learning_rate, .gradient_scale = gradient_scale});
 }
 
-void Optimizer::step(const UpdateNumbers* numbers) {
+void Optimizer::step(const StepState* numbers) {
   require<DeviceError>(spans_[0].weights.device() == Device::cuda,
                        "optimizer: the numbers of the update are on cuda, the weights on {}",
                        name(spans_[0].weights.device()));
   update_all({.on_device = numbers});
 }
 
-void Optimizer::update_all(const StepNumbers& numbers) {
+void Optimizer::update_all(const StepFactors& numbers) {
   ++steps_;
   for (size_t span = 0; span < spans_.size(); ++span) update(span, numbers);
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "autograd/tensor.hpp"
-#include "optim/update_numbers.hpp"
+#include "optim/step_state.hpp"
 
 namespace heed::optim {
 
@@ -21,9 +21,9 @@ struct ParameterSpan {
 };
 
 // The factors of an optimizer step, or their address in device memory.
-struct StepNumbers {
+struct StepFactors {
   double learning_rate = 0, gradient_scale = 1;
-  const UpdateNumbers* on_device = nullptr;
+  const StepState* on_device = nullptr;
 };
 
 class Optimizer {
@@ -39,7 +39,7 @@ class Optimizer {
   // The same on CUDA, where the kernels read the numbers from device memory: learning_rate, gradient_scale, and
   // optimizer_step, which must equal steps() after the call. If is_finite is 0, weights and state do not change. Throws
   // DeviceError if the weights are not on CUDA.
-  void step(const UpdateNumbers* numbers);
+  void step(const StepState* numbers);
 
   // The number of optimizer steps so far, one count for all spans.
   int64_t steps() const { return steps_; }
@@ -58,9 +58,9 @@ class Optimizer {
   Tensor add_state(const std::string& name, size_t span);
 
  private:
-  void update_all(const StepNumbers& numbers);
+  void update_all(const StepFactors& numbers);
   // Updates one span in the optimizer step that steps() already counts.
-  virtual void update(size_t span, const StepNumbers& numbers) = 0;
+  virtual void update(size_t span, const StepFactors& numbers) = 0;
 
   std::vector<ParameterSpan> spans_;
   std::vector<std::pair<std::string, Tensor>> state_;

@@ -8,7 +8,7 @@ Sgd::Sgd(std::vector<ParameterSpan> spans, const SgdOptions& options) : Optimize
   require_not_negative("optim.weight_decay", options.weight_decay);
 }
 
-void Sgd::update(size_t span, const StepNumbers& numbers) {
+void Sgd::update(size_t span, const StepFactors& numbers) {
   const ParameterSpan& p = spans()[span];
   HEED_DISPATCH(p.weights.device(), sgd_step,
                 {.weights = p.weights.ref(),

@@ -23,7 +23,7 @@ __device__ __forceinline__ void step(float* weights, const float* gradients, flo
 
 template <int N>
 __global__ void __launch_bounds__(kThreads)
-    sgd_kernel(float* weights, const float* gradients, int64_t count, optim::StepNumbers p, double weight_decay) {
+    sgd_kernel(float* weights, const float* gradients, int64_t count, optim::StepFactors p, double weight_decay) {
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
   double learning_rate = p.learning_rate, scale = p.gradient_scale;
   if (p.on_device != nullptr) {

@@ -26,7 +26,7 @@ void sgd_typed(const optim::SgdStep& p, int64_t begin, int64_t end) {
 }
 
 void sgd_range(const optim::SgdStep& p, int64_t begin, int64_t end) {
-  visit_compute(p.weights.dtype, [&](auto zero) { sgd_typed<decltype(zero)>(p, begin, end); });
+  visit_accumulation(p.weights.dtype, [&](auto zero) { sgd_typed<decltype(zero)>(p, begin, end); });
 }
 
 }  // namespace heed::cpu::HWY_NAMESPACE

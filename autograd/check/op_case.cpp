@@ -79,7 +79,7 @@ Tensor draw(const SampleInput& input, DType dtype, uint32_t seed) {
     }
     values[i] = static_cast<double>(static_cast<float>(values[i]));  // the same values in f32 and f64
   }
-  return from_values(input.shape, input.is_vector ? compute_dtype(dtype) : dtype, values);
+  return from_values(input.shape, input.is_vector ? accumulation_dtype(dtype) : dtype, values);
 }
 
 }  // namespace heed

@@ -12,7 +12,7 @@
 //     op.bench({.label = …, .inputs = …, .run = …, .flops = …, .bytes = …});
 //   }
 //
-// A case is defined in tests/autograd/ops/<op>_case.cpp and includes neither tests nor kernels.
+// A case is defined next to its operation, in autograd/ops/<op>_case.cpp, and includes neither tests nor kernels.
 #pragma once
 
 #include <functional>

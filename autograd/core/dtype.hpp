@@ -22,10 +22,10 @@ constexpr std::string_view name(DType dtype) {
 constexpr bool is_floating(DType dtype) { return dtype != DType::i32; }
 // The accumulation dtype of kernels: f32 for bf16, else the dtype itself. Also the dtype of tensors that keep full
 // precision next to a bf16 tensor: statistics, losses, parameter vectors and gradients of parameters.
-constexpr DType compute_dtype(DType dtype) { return dtype == DType::bf16 ? DType::f32 : dtype; }
-constexpr bool is_compute_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+constexpr DType accumulation_dtype(DType dtype) { return dtype == DType::bf16 ? DType::f32 : dtype; }
+constexpr bool is_accumulation_dtype(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
 template <class T>
-using ComputeOf = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
+using AccumT = std::conditional_t<std::is_same_v<T, Bf16>, float, T>;
 
 template <class T>
 constexpr DType dtype_of() {
@@ -45,7 +45,7 @@ decltype(auto) visit_floating(DType dtype, F&& f) {
 }
 // The same for f32 and f64 only.
 template <class F>
-decltype(auto) visit_compute(DType dtype, F&& f) {
+decltype(auto) visit_accumulation(DType dtype, F&& f) {
   return dtype == DType::f64 ? f(double{}) : f(float{});
 }
 

@@ -13,7 +13,7 @@ namespace heed::cpu::HWY_NAMESPACE {
 
 template <class A, class B>
 void add_typed(const TensorRef& sum, const ConstTensorRef& a, const ConstTensorRef& b, int64_t begin, int64_t end) {
-  const hn::ScalableTag<ComputeOf<A>> d;
+  const hn::ScalableTag<AccumT<A>> d;
   const A* pa = a.as<A>() + begin;
   const B* pb = b.as<B>() + begin;
   A* ps = sum.as<A>() + begin;

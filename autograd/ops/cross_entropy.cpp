@@ -33,7 +33,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   check(logits, targets, given);
   CrossEntropyOptions options = given;
   if (options.vocab == 0) options.vocab = logits.shape().columns();
-  const DType exact = compute_dtype(logits.dtype());
+  const DType exact = accumulation_dtype(logits.dtype());
   Output loss({}, exact, logits.device());
   const Tensor row_max = empty({targets.numel()}, exact, logits.device());
   const Tensor row_sum = empty({targets.numel()}, exact, logits.device());

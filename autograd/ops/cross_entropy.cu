@@ -1,4 +1,4 @@
-// Threads: a thread group ("team") per row: a warp, or a thread block of 512 for rows of more than 2048 logits. Each
+// Threads: a thread group per row: a warp, or a thread block of 512 for rows of more than 2048 logits. Each
 // thread reads 16 bytes at a time, whatever the alignment of the row. One more thread block adds the losses of the
 // rows.
 //
@@ -21,14 +21,14 @@ namespace {
 constexpr int64_t kWidestRowOfAWarp = 2048;
 constexpr int kWideThreads = 512, kSumThreads = 1024;
 
-// Threads of a thread block whose rows are processed by thread groups of Team threads.
-template <int Team>
-constexpr int kThreads = Team == kWarp ? 8 * Team : Team;
-template <int Team>
-constexpr int kBlocks = 1536 / kThreads<Team>;  // thread blocks per multiprocessor, enough to hide memory latency
-template <int Team>
-__device__ __forceinline__ int64_t row_of_team() {
-  return static_cast<int64_t>(blockIdx.x) * (kThreads<Team> / Team) + threadIdx.x / Team;
+// Threads of a thread block whose rows are processed by thread groups of Group threads.
+template <int Group>
+constexpr int kThreads = Group == kWarp ? 8 * Group : Group;
+template <int Group>
+constexpr int kBlocks = 1536 / kThreads<Group>;  // thread blocks per multiprocessor, enough to hide memory latency
+template <int Group>
+__device__ __forceinline__ int64_t row_of_group() {
+  return static_cast<int64_t>(blockIdx.x) * (kThreads<Group> / Group) + threadIdx.x / Group;
 }
 
 template <int N>
@@ -52,12 +52,12 @@ struct Pieces {
 
 // Calls f(x, i) for the elements of a row that this thread processes; x holds elements i and following. Prefetches the
 // next vector during f.
-template <int Team, int N, class T, class F>
-__device__ __forceinline__ void for_each_piece(const T* row, int64_t count, F f) {
+template <int Group, int N, class T, class F>
+__device__ __forceinline__ void for_each_chunk(const T* row, int64_t count, F f) {
   const Pieces<N> pieces(row, count);
-  const int lane = static_cast<int>(threadIdx.x) % Team;
+  const int lane = static_cast<int>(threadIdx.x) % Group;
   if (lane < pieces.head) f(load<1>(row + lane), lane);
-  constexpr int64_t kStep = Team * N;
+  constexpr int64_t kStep = Group * N;
   int64_t i = pieces.head + static_cast<int64_t>(lane) * N;
   Vector<T, N> next = {};
   if (i < pieces.body) next = fetch<N>(row + i);
@@ -69,12 +69,12 @@ __device__ __forceinline__ void for_each_piece(const T* row, int64_t count, F f)
   if (pieces.body + lane < count) f(load<1>(row + pieces.body + lane), pieces.body + lane);
 }
 
-template <int Team, int N, class T>
+template <int Group, int N, class T>
 __device__ __forceinline__ void fill_zeros(T* row, int64_t count) {
   const Pieces<N> pieces(row, count);
-  const int lane = static_cast<int>(threadIdx.x) % Team;
+  const int lane = static_cast<int>(threadIdx.x) % Group;
   if (lane < pieces.head) store(row + lane, Floats<1>{});
-  for (int64_t i = pieces.head + static_cast<int64_t>(lane) * N; i < pieces.body; i += Team * N) {
+  for (int64_t i = pieces.head + static_cast<int64_t>(lane) * N; i < pieces.body; i += Group * N) {
     store(row + i, Floats<N>{});
   }
   if (pieces.body + lane < count) store(row + pieces.body + lane, Floats<1>{});
@@ -116,19 +116,19 @@ __device__ __forceinline__ Softmax merge(Softmax a, Softmax b) {
 }
 
 // Merges over the threads of a thread group; the result, of its row, is in its first thread.
-template <int Team>
-__device__ __forceinline__ Softmax merge_over_team(Softmax mine) {
+template <int Group>
+__device__ __forceinline__ Softmax merge_over_group(Softmax mine) {
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
     mine =
         merge(mine, {__shfl_down_sync(kFullWarp, mine.largest, offset), __shfl_down_sync(kFullWarp, mine.sum, offset)});
   }
-  if constexpr (Team > kWarp) {
-    __shared__ Softmax partial[Team / kWarp];
+  if constexpr (Group > kWarp) {
+    __shared__ Softmax partial[Group / kWarp];
     if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = mine;
     __syncthreads();
     if (threadIdx.x == 0) {
-      for (int warp = 1; warp < Team / kWarp; ++warp) mine = merge(mine, partial[warp]);
+      for (int warp = 1; warp < Group / kWarp; ++warp) mine = merge(mine, partial[warp]);
     }
   }
   return mine;
@@ -145,12 +145,12 @@ struct LossRows {
   TokenCheck check;
 };
 
-template <int Team, int N, class T>
-__global__ void __launch_bounds__(kThreads<Team>, kBlocks<Team>) row_losses_kernel(LossRows<T> p) {
-  const int64_t row = row_of_team<Team>();
+template <int Group, int N, class T>
+__global__ void __launch_bounds__(kThreads<Group>, kBlocks<Group>) row_losses_kernel(LossRows<T> p) {
+  const int64_t row = row_of_group<Group>();
   if (row >= p.rows) return;
   const int32_t target = p.targets[row];
-  const bool first = threadIdx.x % Team == 0;
+  const bool first = threadIdx.x % Group == 0;
   if (target == p.ignored || target < 0 || target >= p.check.range.vocabulary) {
     if (first) {
       p.losses[row] = 0;
@@ -160,8 +160,8 @@ __global__ void __launch_bounds__(kThreads<Team>, kBlocks<Team>) row_losses_kern
   }
   const T* logits = p.logits + row * p.columns;
   Softmax softmax;
-  for_each_piece<Team, N>(logits, p.check.range.vocabulary, [&](const auto& x, int64_t) { include<T>(softmax, x); });
-  softmax = merge_over_team<Team>(softmax);
+  for_each_chunk<Group, N>(logits, p.check.range.vocabulary, [&](const auto& x, int64_t) { include<T>(softmax, x); });
+  softmax = merge_over_group<Group>(softmax);
   if (!first) return;
   p.row_max[row] = softmax.largest;
   p.row_sum[row] = softmax.sum;
@@ -210,20 +210,20 @@ struct GradientRows {
   int32_t ignored;
 };
 
-template <int Team, int N, class T>
-__global__ void __launch_bounds__(kThreads<Team>, kBlocks<Team>) differentiate_kernel(GradientRows<T> p) {
-  const int64_t row = row_of_team<Team>();
+template <int Group, int N, class T>
+__global__ void __launch_bounds__(kThreads<Group>, kBlocks<Group>) cross_entropy_backward_kernel(GradientRows<T> p) {
+  const int64_t row = row_of_group<Group>();
   if (row >= p.rows) return;
   const int32_t target = p.targets[row];
   const T* logits = p.logits + row * p.columns;
   T* dlogits = p.dlogits + row * p.columns;
   const bool counts = target != p.ignored && target >= 0 && target < p.vocab;
-  if (!p.add && counts) fill_zeros<Team, N>(dlogits + p.vocab, p.columns - p.vocab);
-  if (!p.add && !counts) fill_zeros<Team, N>(dlogits, p.columns);
+  if (!p.add && counts) fill_zeros<Group, N>(dlogits + p.vocab, p.columns - p.vocab);
+  if (!p.add && !counts) fill_zeros<Group, N>(dlogits, p.columns);
   if (!counts) return;
   const float gradient = static_cast<float>(static_cast<double>(*p.dloss) * *p.weight);
   const float largest = p.row_max[row], per_exponential = gradient / p.row_sum[row];
-  for_each_piece<Team, N>(logits, p.vocab, [&](const auto& x, int64_t i) {
+  for_each_chunk<Group, N>(logits, p.vocab, [&](const auto& x, int64_t i) {
     constexpr int kCount = sizeof(x.value) / sizeof(float);
     Floats<kCount> sum = p.add ? load<kCount>(dlogits + i) : Floats<kCount>{};
 #pragma unroll
@@ -235,9 +235,9 @@ __global__ void __launch_bounds__(kThreads<Team>, kBlocks<Team>) differentiate_k
   });
 }
 
-// Calls f(Width<Team>, Width<N>): the thread group for rows of this width, and the vector that these addresses allow.
+// Calls f(Width<Group>, Width<N>): the thread group for rows of this width, and the vector that these addresses allow.
 template <class T, class F, class... Address>
-void visit_teams(int64_t columns, F f, const Address*... addresses) {
+void visit_groups(int64_t columns, F f, const Address*... addresses) {
   constexpr int kVector = kPerVector<T>;
   const auto with_width = [&](auto width) {
     columns > kWidestRowOfAWarp ? f(Width<kWideThreads>{}, width) : f(Width<kWarp>{}, width);
@@ -247,24 +247,24 @@ void visit_teams(int64_t columns, F f, const Address*... addresses) {
 
 template <class T>
 void losses_of_rows(const LossRows<T>& p) {
-  visit_teams<T>(
+  visit_groups<T>(
       p.check.range.vocabulary,
-      [&](auto team, auto width) {
-        constexpr int kTeam = decltype(team)::value;
-        launch(row_losses_kernel<kTeam, decltype(width)::value, T>,
-               {blocks_for(p.rows, kThreads<kTeam> / kTeam), kThreads<kTeam>}, p);
+      [&](auto group, auto width) {
+        constexpr int kGroup = decltype(group)::value;
+        launch(row_losses_kernel<kGroup, decltype(width)::value, T>,
+               {blocks_for(p.rows, kThreads<kGroup> / kGroup), kThreads<kGroup>}, p);
       },
       p.logits);
 }
 
 template <class T>
 void differentiate(const GradientRows<T>& p) {
-  visit_teams<T>(
+  visit_groups<T>(
       p.vocab,
-      [&](auto team, auto width) {
-        constexpr int kTeam = decltype(team)::value;
-        launch(differentiate_kernel<kTeam, decltype(width)::value, T>,
-               {blocks_for(p.rows, kThreads<kTeam> / kTeam), kThreads<kTeam>}, p);
+      [&](auto group, auto width) {
+        constexpr int kGroup = decltype(group)::value;
+        launch(cross_entropy_backward_kernel<kGroup, decltype(width)::value, T>,
+               {blocks_for(p.rows, kThreads<kGroup> / kGroup), kThreads<kGroup>}, p);
       },
       p.logits, p.dlogits);
 }

@@ -19,7 +19,7 @@ namespace {
 // The loss of one row, in f64 so that a large difference of logits loses no digits.
 template <class T>
 double row_loss(const CrossEntropyForward& p, int64_t row) {
-  using C = ComputeOf<T>;
+  using C = AccumT<T>;
   const hn::ScalableTag<C> d;
   const T* x = p.logits.as<T>() + row * p.logits.shape.columns();
   const C target = x[p.targets.as<int32_t>()[row]];
@@ -41,8 +41,8 @@ void row_losses(const CrossEntropyForward& p, int64_t begin, int64_t end, double
 }
 
 template <class T>
-void differentiate_row(const CrossEntropyBackward& p, int64_t row, ComputeOf<T> gradient) {
-  using C = ComputeOf<T>;
+void differentiate_row(const CrossEntropyBackward& p, int64_t row, AccumT<T> gradient) {
+  using C = AccumT<T>;
   const hn::ScalableTag<C> d;
   const int64_t columns = p.logits.shape.columns();
   const T* x = p.logits.as<T>() + row * columns;
@@ -66,7 +66,7 @@ void differentiate(const CrossEntropyBackward& p, int64_t begin, int64_t end) {
   visit_floating(p.logits.dtype, [&](auto zero) {
     using T = decltype(zero);
     const int64_t columns = p.logits.shape.columns();
-    using C = ComputeOf<T>;
+    using C = AccumT<T>;
     const C gradient = static_cast<C>(static_cast<double>(*p.dloss.as<C>()) * *p.weight.as<double>());
     for (int64_t row = begin; row < end; ++row) {
       if (p.targets.as<int32_t>()[row] != p.options.ignore_index) {
@@ -107,7 +107,7 @@ void cross_entropy_forward(Context& context, const CrossEntropyForward& p) {
   double total = 0;
   for (int64_t row = 0; row < rows; ++row) total += losses[row];
   *p.weight.as<double>() = weight;
-  visit_compute(p.loss.dtype, [&](auto zero) {
+  visit_accumulation(p.loss.dtype, [&](auto zero) {
     using T = decltype(zero);
     *p.loss.as<T>() = static_cast<T>(total * weight);
   });

@@ -45,7 +45,7 @@ class Dropper {
   }
 
  private:
-  using C = ComputeOf<T>;
+  using C = AccumT<T>;
   static constexpr int64_t kWords = 1024;
 
   void apply(int64_t begin, int64_t count) const {

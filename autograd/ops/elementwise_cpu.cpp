@@ -18,7 +18,7 @@ template <class Value>
 HWY_INLINE void write(const GradientSink& out, int64_t begin, int64_t end, Value&& value) {
   visit_floating(out.ref.dtype, [&](auto zero) HWY_ATTR {
     using T = decltype(zero);
-    const hn::ScalableTag<ComputeOf<T>> d;
+    const hn::ScalableTag<AccumT<T>> d;
     T* y = out.ref.as<T>() + begin;
     for_each_vector(d, end - begin, [&](int64_t, auto load, auto store) HWY_ATTR {
       const auto v =

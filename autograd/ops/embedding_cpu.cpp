@@ -18,8 +18,8 @@ namespace {
 
 // sum[i] += x[i]
 template <class T>
-HWY_INLINE void add_to(ComputeOf<T>* sum, const T* x, int64_t count) {
-  const hn::ScalableTag<ComputeOf<T>> d;
+HWY_INLINE void add_to(AccumT<T>* sum, const T* x, int64_t count) {
+  const hn::ScalableTag<AccumT<T>> d;
   for_each_vector(d, count, [&](int64_t, auto load, auto store) HWY_ATTR { store(hn::Add(load(sum), load(x)), sum); });
 }
 
@@ -28,7 +28,7 @@ void add_token_columns(const EmbeddingBackward& p, int64_t begin, int64_t end) {
     using T = decltype(zero);
     const int64_t columns = p.dy.shape.columns(), positions = p.tokens.shape.numel();
     const int32_t* tokens = p.tokens.as<int32_t>();
-    auto* dtable = p.dtable.ref.as<ComputeOf<T>>() + begin;
+    auto* dtable = p.dtable.ref.as<AccumT<T>>() + begin;
     const T* dy = p.dy.as<T>() + begin;
     for (int64_t i = 0; i < positions; ++i) add_to(dtable + tokens[i] * columns, dy + i * columns, end - begin);
   });
@@ -37,7 +37,7 @@ void add_token_columns(const EmbeddingBackward& p, int64_t begin, int64_t end) {
 void add_positions_rows(const AddPositionsForward& p, int64_t begin, int64_t end) {
   visit_floating(p.x.dtype, [&](auto zero) HWY_ATTR {
     using T = decltype(zero);
-    const hn::ScalableTag<ComputeOf<T>> d;
+    const hn::ScalableTag<AccumT<T>> d;
     const int64_t times = p.x.shape[1], columns = p.x.shape[2];
     for (int64_t row = begin; row < end; ++row) {
       const T* x = p.x.as<T>() + row * columns;
@@ -54,8 +54,8 @@ void sum_batches(const AddPositionsBackward& p, int64_t begin, int64_t end) {
     using T = decltype(zero);
     const int64_t batches = p.dy.shape[0], times = p.dy.shape[1], columns = p.dy.shape[2];
     for (int64_t t = begin; t < end; ++t) {
-      auto* sum = p.dpositions.ref.as<ComputeOf<T>>() + t * columns;
-      if (!p.dpositions.add) std::fill_n(sum, columns, ComputeOf<T>(0));
+      auto* sum = p.dpositions.ref.as<AccumT<T>>() + t * columns;
+      if (!p.dpositions.add) std::fill_n(sum, columns, AccumT<T>(0));
       if (t >= times) continue;
       for (int64_t b = 0; b < batches; ++b) add_to(sum, p.dy.as<T>() + (b * times + t) * columns, columns);
     }

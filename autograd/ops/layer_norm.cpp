@@ -15,9 +15,9 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps
     require<ShapeError>(parameter->shape() == Shape{x.shape().columns()},
                         "layer_norm: {} has shape {}, for x {} it must be ({})", parameter == &bias ? "bias" : "weight",
                         parameter->shape(), x.shape(), x.shape().columns());
-    require<DTypeError>(parameter->dtype() == compute_dtype(x.dtype()),
+    require<DTypeError>(parameter->dtype() == accumulation_dtype(x.dtype()),
                         "layer_norm: {} is {}, for x of {} it must be {}", parameter == &bias ? "bias" : "weight",
-                        parameter->dtype(), x.dtype(), compute_dtype(x.dtype()));
+                        parameter->dtype(), x.dtype(), accumulation_dtype(x.dtype()));
   }
   require<ValueError>(eps > 0, "layer_norm: eps is {}, it must be above 0 (model.norm_eps)", eps);
 }
@@ -27,8 +27,8 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   check(x, weight, bias, eps);
   Output y(x.shape(), x.dtype(), x.device());
-  const Tensor mean = empty({x.shape().rows()}, compute_dtype(x.dtype()), x.device());
-  const Tensor rstd = empty({x.shape().rows()}, compute_dtype(x.dtype()), x.device());
+  const Tensor mean = empty({x.shape().rows()}, accumulation_dtype(x.dtype()), x.device());
+  const Tensor rstd = empty({x.shape().rows()}, accumulation_dtype(x.dtype()), x.device());
   HEED_DISPATCH(
       x.device(), layer_norm_forward,
       {.y = y.ref(), .mean = mean.ref(), .rstd = rstd.ref(), .x = x, .weight = weight, .bias = bias, .eps = eps});

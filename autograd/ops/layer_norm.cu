@@ -16,14 +16,14 @@ namespace heed::cuda {
 namespace {
 
 template <class Plan, class T>
-__global__ void __launch_bounds__(Plan::kThreads) normalize_kernel(NormalizeRows<T> p) {
+__global__ void __launch_bounds__(Plan::kThreads) layer_norm_forward_kernel(NormalizeRows<T> p) {
   constexpr int N = Plan::kWidth;
   const int columns = static_cast<int>(p.columns);
   HeldFloats<Plan> weight, bias;
   weight.load_parameters(p.weight, columns);
   bias.load_parameters(p.bias, columns);
-  const int64_t step = static_cast<int64_t>(gridDim.x) * Plan::kTeams;
-  int64_t row = static_cast<int64_t>(blockIdx.x) * Plan::kTeams + threadIdx.x / Plan::kTeam;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * Plan::kGroups;
+  int64_t row = static_cast<int64_t>(blockIdx.x) * Plan::kGroups + threadIdx.x / Plan::kGroup;
   HeldRow<Plan, T> next;
   if (row < p.rows) next.fetch(p.x + row * columns, columns);
   for (; row < p.rows; row += step) {
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(Plan::kThreads) normalize_kernel(NormalizeRows
       for (int i = 0; i < N; ++i) sum[0] += x.vector[v].value[i];
     });
     if (row + step < p.rows) next.fetch(p.x + (row + step) * columns, columns);
-    sum_over_team<Plan>(sum);
+    sum_over_group<Plan>(sum);
     const float mean = sum[0] / static_cast<float>(columns);
     float squares[1] = {0};
     for_each_vector<Plan>(columns, [&](int v, int) {
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(Plan::kThreads) normalize_kernel(NormalizeRows
         squares[0] += x.vector[v].value[i] * x.vector[v].value[i];
       }
     });
-    sum_over_team<Plan>(squares);
+    sum_over_group<Plan>(squares);
     const float rstd = 1.0f / sqrtf(squares[0] / static_cast<float>(columns) + p.eps);
     for_each_vector<Plan>(columns, [&](int v, int column) {
 #pragma unroll
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(Plan::kThreads) normalize_kernel(NormalizeRows
       }
       store<N>(p.y + row * columns + column, x.vector[v]);
     });
-    if (threadIdx.x % Plan::kTeam == 0) {
+    if (threadIdx.x % Plan::kGroup == 0) {
       p.mean[row] = mean;
       p.rstd[row] = rstd;
     }
@@ -68,31 +68,31 @@ __device__ __forceinline__ void write_partial_row(float* partial, int columns, c
   if (partial == nullptr) return;
   constexpr int N = Plan::kWidth;
   partial += static_cast<int64_t>(blockIdx.x) * columns;
-  if constexpr (Plan::kTeams == 1) {
+  if constexpr (Plan::kGroups == 1) {
     for_each_vector<Plan>(columns, [&](int v, int column) { store<N>(partial + column, sum.vector[v]); });
   } else {
-    alignas(N * sizeof(float)) __shared__ float sums[Plan::kTeams][Plan::kMostColumns];
-    float* mine = sums[threadIdx.x / Plan::kTeam];
+    alignas(N * sizeof(float)) __shared__ float sums[Plan::kGroups][Plan::kMostColumns];
+    float* mine = sums[threadIdx.x / Plan::kGroup];
     __syncthreads();  // all threads are done with the previous `sums`
     for_each_vector<Plan>(columns, [&](int v, int column) { store<N>(mine + column, sum.vector[v]); });
     __syncthreads();
     for (int column = static_cast<int>(threadIdx.x); column < columns; column += Plan::kThreads) {
       float total = sums[0][column];
 #pragma unroll
-      for (int team = 1; team < Plan::kTeams; ++team) total += sums[team][column];
+      for (int group = 1; group < Plan::kGroups; ++group) total += sums[group][column];
       partial[column] = total;
     }
   }
 }
 
 template <class Plan, class T>
-__global__ void __launch_bounds__(Plan::kThreads) differentiate_kernel(DifferentiateRows<T> p) {
+__global__ void __launch_bounds__(Plan::kThreads) layer_norm_backward_kernel(DifferentiateRows<T> p) {
   constexpr int N = Plan::kWidth;
   const int columns = static_cast<int>(p.columns);
   HeldFloats<Plan> weight, dweight, dbias;
   weight.load_parameters(p.weight, columns);
   const int64_t end = p.chunks.begin(blockIdx.x + 1);
-  int64_t row = p.chunks.begin(blockIdx.x) + threadIdx.x / Plan::kTeam;
+  int64_t row = p.chunks.begin(blockIdx.x) + threadIdx.x / Plan::kGroup;
   HeldRow<Plan, T> next_x, next_dy;
   float next_mean = 0, next_rstd = 0;
   const auto fetch_row = [&](int64_t i) {
@@ -102,10 +102,10 @@ __global__ void __launch_bounds__(Plan::kThreads) differentiate_kernel(Different
     next_rstd = p.rstd[i];
   };
   if (row < end) fetch_row(row);
-  for (; row < end; row += Plan::kTeams) {
+  for (; row < end; row += Plan::kGroups) {
     const HeldRow<Plan, T> x = next_x, dy = next_dy;
     const float mean = next_mean, rstd = next_rstd;
-    if (row + Plan::kTeams < end) fetch_row(row + Plan::kTeams);
+    if (row + Plan::kGroups < end) fetch_row(row + Plan::kGroups);
     float sums[2] = {0, 0};  // of g = dy * weight, and of g * normalized
     for_each_vector<Plan>(columns, [&](int v, int) {
       const Floats<N> xs = to_floats(x.vector[v]), dys = to_floats(dy.vector[v]);
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(Plan::kThreads) differentiate_kernel(Different
       }
     });
     if (p.dx == nullptr) continue;
-    sum_over_team<Plan>(sums);
+    sum_over_group<Plan>(sums);
     const float mean_g = sums[0] / static_cast<float>(columns), mean_gx = sums[1] / static_cast<float>(columns);
     for_each_vector<Plan>(columns, [&](int v, int column) {
       const Floats<N> xs = to_floats(x.vector[v]), dys = to_floats(dy.vector[v]);
@@ -143,8 +143,8 @@ void normalize(const NormalizeRows<T>& p) {
   const auto run = [&](auto plan) {
     using Plan = decltype(plan);
     constexpr int64_t kPerMultiprocessor = 16;
-    const int64_t blocks = std::min<int64_t>(blocks_for(p.rows, Plan::kTeams), kPerMultiprocessor * multiprocessors());
-    launch(normalize_kernel<Plan, T>, {static_cast<unsigned>(blocks), Plan::kThreads}, p);
+    const int64_t blocks = std::min<int64_t>(blocks_for(p.rows, Plan::kGroups), kPerMultiprocessor * multiprocessors());
+    launch(layer_norm_forward_kernel<Plan, T>, {static_cast<unsigned>(blocks), Plan::kThreads}, p);
   };
   can_move<kPerVector<T>>(p.columns, p.x, p.y) ? visit_row_plan<kPerVector<T>>(p.columns, run)
                                                : visit_row_plan<1>(p.columns, run);
@@ -155,7 +155,7 @@ void differentiate(const DifferentiateRows<T>& p) {
   if (p.columns > kWidestHeldRow) return differentiate_wide(p);
   const auto run = [&](auto plan) {
     using Plan = decltype(plan);
-    launch(differentiate_kernel<Plan, T>, {static_cast<unsigned>(p.chunks.count), Plan::kThreads}, p);
+    launch(layer_norm_backward_kernel<Plan, T>, {static_cast<unsigned>(p.chunks.count), Plan::kThreads}, p);
   };
   can_move<kPerVector<T>>(p.columns, p.x, p.dy, p.dx) ? visit_row_plan<kPerVector<T>>(p.columns, run)
                                                       : visit_row_plan<1>(p.columns, run);

@@ -17,7 +17,7 @@ namespace heed::cpu::HWY_NAMESPACE {
 
 template <class T>
 void normalize_rows(const LayerNormForward& p, int64_t begin, int64_t end) {
-  using C = ComputeOf<T>;
+  using C = AccumT<T>;
   const hn::ScalableTag<C> d;
   const int64_t columns = p.x.shape.columns();
   const C* weight = p.weight.as<C>();
@@ -44,8 +44,8 @@ void normalize_rows(const LayerNormForward& p, int64_t begin, int64_t end) {
 }
 
 template <class T>
-void differentiate_row(const LayerNormBackward& p, int64_t row, ComputeOf<T>* dweight, ComputeOf<T>* dbias) {
-  using C = ComputeOf<T>;
+void differentiate_row(const LayerNormBackward& p, int64_t row, AccumT<T>* dweight, AccumT<T>* dbias) {
+  using C = AccumT<T>;
   const hn::ScalableTag<C> d;
   const int64_t columns = p.x.shape.columns();
   const T* x = p.x.as<T>() + row * columns;
@@ -89,7 +89,7 @@ void differentiate(const LayerNormBackward& p, int64_t begin, int64_t end, void*
   visit_floating(p.x.dtype, [&](auto zero) {
     using T = decltype(zero);
     for (int64_t row = begin; row < end; ++row) {
-      differentiate_row<T>(p, row, static_cast<ComputeOf<T>*>(dweight), static_cast<ComputeOf<T>*>(dbias));
+      differentiate_row<T>(p, row, static_cast<AccumT<T>*>(dweight), static_cast<AccumT<T>*>(dbias));
     }
   });
 }
@@ -112,7 +112,7 @@ void layer_norm_forward(Context&, const LayerNormForward& p) {
 }
 
 void layer_norm_backward(Context& context, const LayerNormBackward& p) {
-  visit_compute(compute_dtype(p.x.dtype), [&](auto zero) {
+  visit_accumulation(accumulation_dtype(p.x.dtype), [&](auto zero) {
     ColumnSums<decltype(zero)> sums(context, p.x.shape.rows(), p.x.shape.columns(), 2);
     parallel_tasks(sums.chunks(), sums.chunks(), [&](int64_t chunk, int64_t) {
       HWY_DYNAMIC_DISPATCH(differentiate)

@@ -1,4 +1,4 @@
-// How the layer_norm kernels divide a row over threads: a thread group ("team": a warp or a thread block) keeps it in
+// How the layer_norm kernels divide a row over threads: a thread group (a warp or a thread block) keeps it in
 // registers.
 #pragma once
 
@@ -9,14 +9,14 @@
 
 namespace heed::cuda {
 
-// A thread group of Team threads (a warp or a thread block) keeps rows of up to Team * Held elements in registers: each
-// thread Held of them, in vectors of N adjacent elements. Thread blocks of warps have 8 thread groups, to be worth
+// A thread group of Group threads (a warp or a thread block) keeps rows of up to Group * Held elements in registers:
+// each thread Held of them, in vectors of N adjacent elements. Thread blocks of warps have 8 thread groups, to be worth
 // launching.
-template <int Team, int Held, int N>
+template <int Group, int Held, int N>
 struct RowPlan {
-  static constexpr int kTeam = Team, kWidth = N, kVectors = Held / N;
-  static constexpr int kMostColumns = Team * Held;
-  static constexpr int kTeams = Team == kWarp ? 8 : 1, kThreads = Team * kTeams;
+  static constexpr int kGroup = Group, kWidth = N, kVectors = Held / N;
+  static constexpr int kMostColumns = Group * Held;
+  static constexpr int kGroups = Group == kWarp ? 8 : 1, kThreads = Group * kGroups;
 };
 
 // The longest row that is kept in registers; longer ones are read several times, see layer_norm_wide.cu.
@@ -36,10 +36,10 @@ void visit_row_plan(int64_t columns, F f) {
 // Calls f(v, column) for each vector of a row that this thread holds.
 template <class Plan, class F>
 __device__ __forceinline__ void for_each_vector(int columns, F f) {
-  const int lane = static_cast<int>(threadIdx.x) % Plan::kTeam;
+  const int lane = static_cast<int>(threadIdx.x) % Plan::kGroup;
 #pragma unroll
   for (int v = 0; v < Plan::kVectors; ++v) {
-    const int column = (v * Plan::kTeam + lane) * Plan::kWidth;
+    const int column = (v * Plan::kGroup + lane) * Plan::kWidth;
     if (column < columns) f(v, column);
   }
 }
@@ -69,11 +69,11 @@ struct HeldFloats {
 
 // Sums over the threads of a thread group; each of them gets the result. All threads of the thread block must call it.
 template <class Plan, int Count>
-__device__ __forceinline__ void sum_over_team(float (&sums)[Count]) {
+__device__ __forceinline__ void sum_over_group(float (&sums)[Count]) {
 #pragma unroll
   for (int i = 0; i < Count; ++i) sums[i] = warp_reduce(sums[i], Sum{});
-  if constexpr (Plan::kTeam > kWarp) {
-    constexpr int kWarps = Plan::kTeam / kWarp;
+  if constexpr (Plan::kGroup > kWarp) {
+    constexpr int kWarps = Plan::kGroup / kWarp;
     __shared__ float partial[kWarps][Count];
     const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
     __syncthreads();  // all threads are done with the previous `partial`

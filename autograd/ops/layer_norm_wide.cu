@@ -17,7 +17,7 @@ __device__ __forceinline__ void for_each_column(int64_t columns, F f) {
 }
 
 template <int N, class T>
-__global__ void __launch_bounds__(kThreads) normalize_wide_kernel(NormalizeRows<T> p) {
+__global__ void __launch_bounds__(kThreads) layer_norm_forward_wide_kernel(NormalizeRows<T> p) {
   const int64_t row = blockIdx.x;
   const T* x = p.x + row * p.columns;
   float sum = 0;
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads) sum_wide_kernel(DifferentiateRows<T>
 }
 
 template <int N, class T>
-__global__ void __launch_bounds__(kThreads) differentiate_wide_kernel(DifferentiateRows<T> p) {
+__global__ void __launch_bounds__(kThreads) layer_norm_backward_wide_kernel(DifferentiateRows<T> p) {
   const int64_t row = blockIdx.x;
   const T *x = p.x + row * p.columns, *dy = p.dy + row * p.columns;
   const float mean = p.mean[row], rstd = p.rstd[row];
@@ -107,7 +107,7 @@ void differentiate(const DifferentiateRows<T>& p) {
            {{blocks_for(p.columns, kThreads * N), static_cast<unsigned>(p.chunks.count)}, kThreads}, p);
   }
   if (p.dx == nullptr || p.chunks.rows == 0) return;
-  launch(differentiate_wide_kernel<N, T>, {blocks_for(p.chunks.rows, 1), kThreads}, p);
+  launch(layer_norm_backward_wide_kernel<N, T>, {blocks_for(p.chunks.rows, 1), kThreads}, p);
 }
 
 }  // namespace
@@ -116,7 +116,8 @@ template <class T>
 void normalize_wide(const NormalizeRows<T>& p) {
   constexpr int kVector = kPerVector<T>;
   const bool wide = can_move<kVector>(p.columns, p.x, p.y);
-  launch(wide ? normalize_wide_kernel<kVector, T> : normalize_wide_kernel<1, T>, {blocks_for(p.rows, 1), kThreads}, p);
+  launch(wide ? layer_norm_forward_wide_kernel<kVector, T> : layer_norm_forward_wide_kernel<1, T>,
+         {blocks_for(p.rows, 1), kThreads}, p);
 }
 template <class T>
 void differentiate_wide(const DifferentiateRows<T>& p) {

@@ -16,8 +16,8 @@ void check_linear(const char* operation, const Tensor& x, const Tensor& weight, 
   if (!bias) return;
   require<ShapeError>(bias.shape() == Shape{weight.shape()[0]}, "{}: bias has shape {}, for weight {} it must be ({})",
                       operation, bias.shape(), weight.shape(), weight.shape()[0]);
-  require<DTypeError>(bias.dtype() == compute_dtype(x.dtype()), "{}: bias is {}, for x of {} it must be {}", operation,
-                      bias.dtype(), x.dtype(), compute_dtype(x.dtype()));
+  require<DTypeError>(bias.dtype() == accumulation_dtype(x.dtype()), "{}: bias is {}, for x of {} it must be {}",
+                      operation, bias.dtype(), x.dtype(), accumulation_dtype(x.dtype()));
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {

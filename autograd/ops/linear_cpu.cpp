@@ -14,8 +14,8 @@ namespace heed::cpu::HWY_NAMESPACE {
 
 // sum += row for each row of [begin, end).
 template <class T>
-void add_rows_of(const ConstTensorRef& x, int64_t begin, int64_t end, ComputeOf<T>* sum) {
-  const hn::ScalableTag<ComputeOf<T>> d;
+void add_rows_of(const ConstTensorRef& x, int64_t begin, int64_t end, AccumT<T>* sum) {
+  const hn::ScalableTag<AccumT<T>> d;
   const int64_t columns = x.shape.columns();
   for (int64_t row = begin; row < end; ++row) {
     const T* values = x.as<T>() + row * columns;
@@ -26,7 +26,7 @@ void add_rows_of(const ConstTensorRef& x, int64_t begin, int64_t end, ComputeOf<
 
 void add_rows(const ConstTensorRef& x, int64_t begin, int64_t end, void* sum) {
   visit_floating(x.dtype, [&](auto zero) {
-    add_rows_of<decltype(zero)>(x, begin, end, static_cast<ComputeOf<decltype(zero)>*>(sum));
+    add_rows_of<decltype(zero)>(x, begin, end, static_cast<AccumT<decltype(zero)>*>(sum));
   });
 }
 
@@ -56,7 +56,7 @@ void linear_backward(Context& context, const LinearBackward& p) {
                             .add = p.dx.add});
     }
     if (p.dweight) {
-      using Sum = ComputeOf<T>;
+      using Sum = AccumT<T>;
       gemm(context, Gemm<T, Sum>{.m = outputs,
                                  .n = inputs,
                                  .k = rows,
@@ -67,7 +67,7 @@ void linear_backward(Context& context, const LinearBackward& p) {
                                  .add = p.dweight.add});
     }
     if (p.dbias) {
-      ColumnSums<ComputeOf<T>> sums(context, rows, outputs, 1);
+      ColumnSums<AccumT<T>> sums(context, rows, outputs, 1);
       parallel_tasks(sums.chunks(), sums.chunks(), [&](int64_t chunk, int64_t) {
         HWY_DYNAMIC_DISPATCH(add_rows)(p.dy, sums.first_row(chunk), sums.first_row(chunk + 1), sums.partial(chunk, 0));
       });

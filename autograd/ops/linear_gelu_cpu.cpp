@@ -39,12 +39,12 @@ HWY_EXPORT(gelu_and_slope_f32);
 HWY_EXPORT(gelu_and_slope_f64);
 
 template <class T>
-void fused(Context& context, const LinearGeluForward& p, void (*gelu_and_slope)(T*, T*, int64_t)) {
+void fused(Context& context, const LinearGeluForward& p, void (*gelu_and_derivative)(T*, T*, int64_t)) {
   const int64_t outputs = p.weight.shape[0];
   const auto gelu_part = [&](const Part& part) {
     for (int64_t row = part.row; row < part.end_row; ++row) {
       const int64_t first = row * outputs + part.column;
-      gelu_and_slope(p.y.as<T>() + first, p.kept.as<T>() + first, part.end_column - part.column);
+      gelu_and_derivative(p.y.as<T>() + first, p.kept.as<T>() + first, part.end_column - part.column);
     }
   };
   gemm(context, linear_product<T>({.y = p.kept, .x = p.x, .weight = p.weight, .bias = p.bias}), gelu_part);
@@ -65,7 +65,7 @@ void linear_gelu_forward(Context& context, const LinearGeluForward& p) {
 }
 
 void linear_gelu_du(Context& context, const LinearGeluDu& p) {
-  if (is_compute_dtype(p.kept.dtype)) {
+  if (is_accumulation_dtype(p.kept.dtype)) {
     multiply(context, {.y = {p.kept}, .a = p.dy, .b = p.kept});
   } else {
     gelu_backward(context, {.dx = {p.kept}, .dy = p.dy, .x = p.kept});

@@ -15,7 +15,7 @@ Gemm<T> linear_product(const LinearForward& p) {
           .b = p.weight.as<T>(),
           .c = p.y.as<T>(),
           .transpose_b = true,
-          .bias = p.bias.as<ComputeOf<T>>()};
+          .bias = p.bias.as<AccumT<T>>()};
 }
 
 }  // namespace heed::cpu

@@ -8,7 +8,7 @@ namespace {
 
 Tensor reduce(const char* operation, const Tensor& x, double divisor) {
   require<DTypeError>(is_floating(x.dtype()), "{}: x is {}, it must be f32, bf16 or f64", operation, x.dtype());
-  Output y({}, compute_dtype(x.dtype()), x.device());
+  Output y({}, accumulation_dtype(x.dtype()), x.device());
   HEED_DISPATCH(x.device(), reduce_forward, {.y = y.ref(), .x = x, .divisor = divisor});
   return record(operation, std::move(y), {x}, [divisor](const Tensor& dy, Gradients& gradients) {
     HEED_DISPATCH(dy.device(), reduce_backward, {.dx = gradients.sink(0), .dy = dy, .divisor = divisor});

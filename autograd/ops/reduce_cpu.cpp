@@ -17,7 +17,7 @@ namespace {
 template <class T>
 double sum_elements(const T* x, int64_t count) {
   const hn::ScalableTag<double> d;
-  const hn::Rebind<ComputeOf<T>, decltype(d)> narrow;
+  const hn::Rebind<AccumT<T>, decltype(d)> narrow;
   const auto at = [&](int64_t i) HWY_ATTR {
     if constexpr (sizeof(T) == sizeof(double)) {
       return hn::LoadU(d, x + i);
@@ -46,7 +46,7 @@ double sum_range(const ConstTensorRef& x, int64_t begin, int64_t end) {
 void spread(const ReduceBackward& p, int64_t begin, int64_t end) {
   visit_floating(p.dx.ref.dtype, [&](auto zero) HWY_ATTR {
     using T = decltype(zero);
-    using C = ComputeOf<T>;
+    using C = AccumT<T>;
     const hn::ScalableTag<C> d;
     const auto gradient = hn::Set(d, static_cast<C>(static_cast<double>(*p.dy.as<C>()) / p.divisor));
     T* dx = p.dx.ref.as<T>() + begin;
@@ -77,7 +77,7 @@ void reduce_forward(Context& context, const ReduceForward& p) {
   });
   double total = 0;
   for (int64_t block = 0; block < blocks; ++block) total += sums[block];
-  visit_compute(p.y.dtype, [&](auto zero) {
+  visit_accumulation(p.y.dtype, [&](auto zero) {
     using T = decltype(zero);
     *p.y.as<T>() = static_cast<T>(total / p.divisor);
   });

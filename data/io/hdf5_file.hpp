@@ -4,8 +4,8 @@
 // Return codes are checked. Errors are DataError with the file and the operation that failed; HDF5 itself prints
 // nothing.
 //
-// Open only files that check_seal() has verified: HDF5 trusts its input. Disk space is reserved before HDF5 writes,
-// because HDF5 1.10 may crash when the disk is full; a full disk is therefore a DataError.
+// Open only files that verify_checksum_block() has verified: HDF5 trusts its input. Disk space is reserved before HDF5
+// writes, because HDF5 1.10 may crash when the disk is full; a full disk is therefore a DataError.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ std::unique_ptr<Tokenizer> make_char_tokenizer(const TextFile& file, bool has_en
   };
   const auto characters_in = [&](TextForm form) {
     CharacterSet characters;
-    for_each_piece(file, form, [&](const TextPiece& piece) {
+    for_each_chunk(file, form, [&](const TextChunk& piece) {
       characters.add(piece.text);
       report(progress, "reading", piece.end, file.size());
       return static_cast<int64_t>(piece.text.size());
@@ -148,7 +148,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const TextFile& file, const TokenizerC
 std::string encode_file(const TextFile& file, const Tokenizer& tokenizer, const UseTokens& use,
                         const Progress& progress) {
   const TextForm form = text_form(tokenizer.kind(), tokenizer.end_token().has_value());
-  return for_each_piece(file, form, [&](const TextPiece& piece) {
+  return for_each_chunk(file, form, [&](const TextChunk& piece) {
     const std::string_view ready = piece.is_last ? piece.text : piece.text.substr(0, tokenizer.safe_cut(piece.text));
     std::vector<int32_t> tokens;
     try {

@@ -29,7 +29,7 @@ void TextFile::require_unchanged() const {
                      "{} changed while it was read: try again when it is whole", name());
 }
 
-std::string for_each_piece(const TextFile& file, TextForm form, const UsePiece& use) {
+std::string for_each_chunk(const TextFile& file, TextForm form, const UsePiece& use) {
   TextNormalizer normalizer(form);
   std::string fresh, text;  // text begins with the bytes that the last call of `use` left
   for (int64_t offset = 0; offset < file.size();) {
@@ -40,7 +40,7 @@ std::string for_each_piece(const TextFile& file, TextForm form, const UsePiece& 
     normalizer.add(fresh, is_last, text);
     text.erase(0, use({text, fresh, is_last, offset}));
   }
-  require<ValueError>(text.empty(), "for_each_piece: {} bytes at the end were not used", text.size());
+  require<ValueError>(text.empty(), "for_each_chunk: {} bytes at the end were not used", text.size());
   file.require_unchanged();
   return normalizer.changes();
 }

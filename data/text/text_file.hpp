@@ -31,7 +31,7 @@ class TextFile {
   FileStamp stamp_;
 };
 
-struct TextPiece {
+struct TextChunk {
   std::string_view text;  // in the requested form
   std::string_view file;  // the bytes of the file read for this chunk; those of all chunks are the whole file
   bool is_last = false;   // no chunk follows: all of the text must be consumed
@@ -42,7 +42,7 @@ struct TextPiece {
 // it has consumed; the rest is repeated at the start of the next chunk. Returns what the form changed
 // (TextNormalizer::changes()). Throws DataError if the file was modified since it was opened, unless it has grown;
 // ValueError if bytes at the end are not consumed.
-using UsePiece = std::function<int64_t(const TextPiece& piece)>;
-std::string for_each_piece(const TextFile& file, TextForm form, const UsePiece& use);
+using UsePiece = std::function<int64_t(const TextChunk& piece)>;
+std::string for_each_chunk(const TextFile& file, TextForm form, const UsePiece& use);
 
 }  // namespace heed::data

@@ -20,7 +20,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 TORCH_GPT = HERE.parent / "reference" / "torch_gpt.py"
-# (batch, length, head size), as tests/autograd/ops/attention_case.cpp has them.
+# (batch, length, head size), as autograd/ops/attention/attention_case.cpp has them.
 HEADS = 12
 ATTENTIONS = {
     "cpu": [(1, length, 64) for length in (256, 1024, 4096)],

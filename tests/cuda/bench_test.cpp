@@ -7,7 +7,7 @@
 #include "tests/cuda/cuda_test.hpp"
 #include "tests/train/tiny.hpp"
 #include "train/bench/bench_timing.hpp"
-#include "train/bench/update_profile.hpp"
+#include "train/bench/step_profile.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace heed::train {
@@ -67,7 +67,7 @@ TEST_F(Bench, ValuesRepeatABlock) {
 TEST_F(Bench, AnUpdateIsTakenApart) {
   Trainer trainer(test::tiny_config({"device=cuda"}));
   trainer.update();
-  UpdateProfile profile({{"optimizer", 100}}, Device::cuda);
+  StepProfile profile({{"optimizer", 100}}, Device::cuda);
   for (int i = 0; i < 2; ++i) profile.add([&] { trainer.update(); });
   const std::vector<BenchRow> rows = profile.rows();
   const auto calls = [&](const std::string& label) {

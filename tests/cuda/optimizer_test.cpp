@@ -39,14 +39,12 @@ class OptimizerOnCuda : public test::CudaTest, public testing::WithParamInterfac
     copy_elements_to(tensor.ref(), from_values(tensor.shape(), DType::f32, values));
   }
   // The numbers of an update, where the device reads them.
-  static Tensor on_device(const UpdateNumbers& numbers) {
+  static Tensor on_device(const StepState& numbers) {
     const Tensor memory = empty({static_cast<int64_t>(sizeof numbers / sizeof(double))}, DType::f64, Device::cuda);
     copy_memory(memory.ref().data, Device::cuda, &numbers, Device::cpu, sizeof numbers);
     return memory;
   }
-  static const UpdateNumbers* pointer(const Tensor& numbers) {
-    return static_cast<const UpdateNumbers*>(numbers.ref().data);
-  }
+  static const StepState* pointer(const Tensor& numbers) { return static_cast<const StepState*>(numbers.ref().data); }
 };
 
 TEST_P(OptimizerOnCuda, FollowsF64OnTheCpu) {

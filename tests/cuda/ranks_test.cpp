@@ -19,7 +19,9 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-std::unique_ptr<comm::Communicator> by_nccl(comm::Ranks& ranks, Device) { return comm::make_nccl_communicator(ranks); }
+std::unique_ptr<comm::Communicator> by_nccl(comm::ProcessGroup& ranks, Device) {
+  return comm::make_nccl_communicator(ranks);
+}
 
 class RanksOnCuda : public CudaTest {
  protected:
@@ -46,7 +48,7 @@ class RanksOnCuda : public CudaTest {
     for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], relative * std::abs(b[i])) << i;
   }
 
-  comm::Ranks& ranks_ = all_ranks();
+  comm::ProcessGroup& ranks_ = all_ranks();
 };
 
 const Overrides kForms[] = {{"clip_norm=1"},
@@ -82,7 +84,7 @@ TEST_F(RanksOnCuda, ARecordedUpdateIsTheSameBitForBit) {
     train::Trainer plain(config_of("cuda", form), ranks_, by_nccl);
     EXPECT_EQ(losses(recorded), losses(plain));
     EXPECT_EQ(weights(recorded), weights(plain));
-    EXPECT_GE(recorded.buckets().left_early(), recorded.buckets().count() / 2);
+    EXPECT_GE(recorded.buckets().overlapped(), recorded.buckets().count() / 2);
   }
 }
 
@@ -125,7 +127,7 @@ TEST_F(RanksOnCuda, ShareNoDevice) {
   try {
     comm::make_nccl_communicator(ranks_);
     ADD_FAILURE() << "two ranks share a device";
-  } catch (const comm::SharedError& error) {
+  } catch (const comm::CollectiveError& error) {
     EXPECT_EQ(error.exit_code, 7);
     const std::string begin = "rank 0 and rank 1 are both on the device GPU-05000000-0000-0000-0000-000000000000";
     EXPECT_EQ(std::string(error.what()).substr(0, begin.size()), ranks_.is_root() ? begin : "");

@@ -217,7 +217,7 @@ TEST(TokenFile, RefusesAFileOfAnotherVersionByName) {
   const std::string path = folder.path("older.h5");
   Hdf5File::create(path, kSealBlockBytes, path).close();
   PosixFile sealed(path, PosixFile::Access::read_write);
-  seal_file(sealed, "heed token file4", {});
+  write_checksum_block(sealed, "heed token file4", {});
   EXPECT_TRUE(
       contains(error_text<DataError>([&] { TokenFile file(path); }), {path, "format version", "create it again"}));
 }
@@ -266,7 +266,7 @@ TEST(TokenFile, RefusesASealedFileWithTheWrongContent) {
     }
     file.close();
     PosixFile sealed(path, PosixFile::Access::read_write);
-    seal_file(sealed, "heed token file3", {});
+    write_checksum_block(sealed, "heed token file3", {});
     return error_text<DataError>([&] {
       const TokenFile read(path);
       Ids tokens(10);

@@ -65,7 +65,7 @@ void write_file(std::string_view bytes) {
 
 bool has_seal() {
   try {
-    check_seal(PosixFile(path(), PosixFile::Access::read), kSeal);
+    verify_checksum_block(PosixFile(path(), PosixFile::Access::read), kSeal);
     return true;
   } catch (const DataError& error) {
     expect_one_line(error.what());
@@ -268,7 +268,7 @@ void try_content(Bytes bytes) {
   file.close();
   {
     PosixFile sealed(path(), PosixFile::Access::read_write);
-    seal_file(sealed, kSeal.magic, {});
+    write_checksum_block(sealed, kSeal.magic, {});
   }
   try {
     const TokenFile read(path());

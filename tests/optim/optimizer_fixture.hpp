@@ -26,7 +26,7 @@ inline ParameterSpan make_span(DType dtype, const std::vector<double>& weights, 
 
 inline void set_gradients(const ParameterSpan& span, const std::vector<double>& values) {
   for (size_t i = 0; i < values.size(); ++i) {
-    visit_compute(span.gradients.dtype(), [&](auto zero) {
+    visit_accumulation(span.gradients.dtype(), [&](auto zero) {
       span.gradients.data<decltype(zero)>()[i] = static_cast<decltype(zero)>(values[i]);
     });
   }

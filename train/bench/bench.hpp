@@ -6,7 +6,7 @@
 
 #include "autograd/check/op_case.hpp"
 #include "train/bench/bench_row.hpp"
-#include "train/comm/ranks.hpp"
+#include "train/comm/process_group.hpp"
 #include "train/config/config.hpp"
 
 namespace heed::train {
@@ -39,6 +39,6 @@ struct BenchUpdateOptions {
 // The timed steps run as in training; the times by operation are measured in separate steps after them.
 // With several ranks, it shows the root's times and how long a step waits for the other ranks; MFU is relative to the
 // peak of all ranks. All ranks time the same number of steps, 20 if options.updates is 0. Collective.
-void bench_update(const Config& config, const BenchUpdateOptions& options, comm::Ranks& ranks);
+void bench_update(const Config& config, const BenchUpdateOptions& options, comm::ProcessGroup& ranks);
 
 }  // namespace heed::train

@@ -26,7 +26,7 @@ double best_seconds(Device device, const std::function<void()>& call) { return c
 double best_rate(DType dtype, Device device, int64_t rows, int64_t inputs, int64_t outputs) {
   const Tensor x = bench_values({rows, inputs}, dtype, device), y = bench_values({rows, outputs}, dtype, device);
   const Tensor weight = bench_values({outputs, inputs}, dtype, device);
-  const Tensor result = empty({std::max(rows, outputs) * std::max(inputs, outputs)}, compute_dtype(dtype), device);
+  const Tensor result = empty({std::max(rows, outputs) * std::max(inputs, outputs)}, accumulation_dtype(dtype), device);
   const auto into = [&](const Shape& shape, DType type) { return TensorRef{result.ref().data, shape, type, device}; };
   const double seconds = std::min(
       {best_seconds(
@@ -40,7 +40,7 @@ double best_rate(DType dtype, Device device, int64_t rows, int64_t inputs, int64
        best_seconds(device, [&] {
          HEED_DISPATCH(
              device, linear_backward,
-             {.dweight = {into(weight.shape(), compute_dtype(dtype)), false}, .dy = y, .x = x, .weight = weight});
+             {.dweight = {into(weight.shape(), accumulation_dtype(dtype)), false}, .dy = y, .x = x, .weight = weight});
        })});
   return 2.0 * static_cast<double>(rows * inputs * outputs) / seconds;
 }
@@ -77,12 +77,12 @@ double copy_bandwidth(Device device) {
   return 2.0 * static_cast<double>(bytes) / seconds;
 }
 
-double product_rate(DType dtype, Device device) {
+double gemm_rate(DType dtype, Device device) {
   const int64_t side = product_side(device);
   return best_rate(dtype, device, side, side, side);
 }
 
-double product_rate(DType dtype, Device device, const nn::GptConfig& model, int64_t tokens) {
+double gemm_rate(DType dtype, Device device, const nn::GptConfig& model, int64_t tokens) {
   const int64_t c = model.d_model, f = model.feed_forward_size();
   const int64_t qkv = (model.num_heads + 2 * model.kv_heads()) * model.head_size();
   double best = 0;

@@ -23,9 +23,9 @@ Tensor bench_values(const Shape& shape, DType dtype, Device device);
 // Copy bandwidth: bytes read and written per second, by a copy far larger than the caches.
 double copy_bandwidth(Device device);
 // FLOP/s of a large square GEMM.
-double product_rate(DType dtype, Device device);
+double gemm_rate(DType dtype, Device device);
 // FLOP/s of the fastest GEMM that a Transformer block of this model runs on this number of tokens.
-double product_rate(DType dtype, Device device, const nn::GptConfig& model, int64_t tokens);
+double gemm_rate(DType dtype, Device device, const nn::GptConfig& model, int64_t tokens);
 std::string product_text(DType dtype, Device device);  // "f32 product 1024^3"
 
 std::string ceilings_text(const Ceilings& ceilings, const std::string& product);

@@ -12,7 +12,7 @@ namespace {
 
 Tensor values_of(const SampleInput& input, DType dtype, Device device) {
   if (input.kind == SampleInput::Kind::tokens) return draw(input, dtype, 1).to(device);
-  return bench_values(input.shape, input.is_vector ? compute_dtype(dtype) : dtype, device);
+  return bench_values(input.shape, input.is_vector ? accumulation_dtype(dtype) : dtype, device);
 }
 
 // The inputs of a sample. On CUDA several sets are used in rotation, so that no set is still in the cache when it is
@@ -103,7 +103,7 @@ void bench_operations(const std::vector<std::string>& names, const BenchOperatio
   const Device device = options.device;
   require<DeviceError>(device == Device::cpu || cuda::status().problem.empty(), "bench: --device cuda: {}",
                        cuda::status().problem);
-  const Ceilings ceilings{device, copy_bandwidth(device), product_rate(options.dtype, device)};
+  const Ceilings ceilings{device, copy_bandwidth(device), gemm_rate(options.dtype, device)};
   if (!options.as_json) {
     print("ceilings: {}\n", ceilings_text(ceilings, product_text(options.dtype, device)));
     print("{}; data that fits into the caches can pass 100 % of the copy\n", options.dtype);

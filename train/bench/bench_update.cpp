@@ -7,7 +7,7 @@
 #include "train/bench/bench.hpp"
 #include "train/bench/bench_row.hpp"
 #include "train/bench/bench_timing.hpp"
-#include "train/bench/update_profile.hpp"
+#include "train/bench/step_profile.hpp"
 #include "train/output/json.hpp"
 #include "train/output/output.hpp"
 #include "train/trainer/memory_table.hpp"
@@ -60,10 +60,10 @@ std::vector<BenchRow> profile_updates(Trainer& trainer) {
   constexpr int kUpdates = 5;
   constexpr double kEnough = 2;  // seconds
   const nn::ParameterStore& store = trainer.model().parameters();
-  const auto bytes = static_cast<double>(store.parameters() * size_bytes(compute_dtype(store.dtype())));
+  const auto bytes = static_cast<double>(store.parameters() * size_bytes(accumulation_dtype(store.dtype())));
   const auto moments = static_cast<double>(trainer.optimizer().state().size() / store.groups().size());
   // The optimizer reads the gradients, and reads and writes weights and moments.
-  UpdateProfile profile(
+  StepProfile profile(
       {{"zero gradients", bytes}, {"gradient norm", bytes}, {"optimizer", bytes * (1 + 2 * (1 + moments))}},
       trainer.device());
   double spent = 0;
@@ -75,7 +75,7 @@ std::vector<BenchRow> profile_updates(Trainer& trainer) {
 }
 
 // The order matters: peak memory must be read before the later measurements allocate more.
-UpdateBench measure(const Config& given, const BenchUpdateOptions& options, comm::Ranks& ranks) {
+UpdateBench measure(const Config& given, const BenchUpdateOptions& options, comm::ProcessGroup& ranks) {
   Trainer trainer(given, ranks);
   const Config& config = trainer.config();
   const nn::GptConfig& m = config.model;
@@ -89,11 +89,11 @@ UpdateBench measure(const Config& given, const BenchUpdateOptions& options, comm
   bench.resident_bytes = peak_resident_bytes();
   bench.tokens = config.train.batch_size * m.seq_len;
   bench.parameters = trainer.model().parameters().parameters();
-  trainer.forget_recording();  // the profile runs without the graph, and needs its memory
+  trainer.reset_graph();  // the profile runs without the graph, and needs its memory
   bench.rows = profile_updates(trainer);
   const int64_t tokens = config.train.rows_per_micro_batch() * m.seq_len;
   bench.ceilings = {bench.device, copy_bandwidth(bench.device),
-                    product_rate(config.train.precision, bench.device, m, tokens)};
+                    gemm_rate(config.train.precision, bench.device, m, tokens)};
   bench.weight_flops = 6.0 * static_cast<double>(trainer.model().gemm_weights());
   bench.attention_flops = 6.0 * static_cast<double>(m.num_layers * m.seq_len * m.d_model);
   return bench;
@@ -103,7 +103,7 @@ bool uses_graph(const UpdateBench& b) {
   return b.device == Device::cuda && b.config.train.cuda_graph && !b.config.train.detect_anomaly;
 }
 
-std::vector<double> time_eager_updates(Config config, const BenchUpdateOptions& options, comm::Ranks& ranks) {
+std::vector<double> time_eager_updates(Config config, const BenchUpdateOptions& options, comm::ProcessGroup& ranks) {
   config.train.cuda_graph = false;
   Trainer trainer(config, ranks);
   return time_updates(trainer, options);
@@ -186,7 +186,7 @@ void print_json(const UpdateBench& b) {
 
 }  // namespace
 
-void bench_update(const Config& config, const BenchUpdateOptions& options, comm::Ranks& ranks) {
+void bench_update(const Config& config, const BenchUpdateOptions& options, comm::ProcessGroup& ranks) {
   UpdateBench bench = measure(config, options, ranks);
   if (uses_graph(bench)) bench.eager_seconds = time_eager_updates(config, options, ranks);
   if (!ranks.is_root()) return;

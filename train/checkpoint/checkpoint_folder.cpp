@@ -175,23 +175,23 @@ void CheckpointFolder::require_space(int64_t file_bytes, int64_t files) const {
 
 void CheckpointFolder::save_last(const CheckpointContent& content) {
   const int64_t step = step_of(content);
-  if (keep_ > 0 && last_step_ && *last_step_ < step) keep_replaced(*last_step_);
+  if (keep_ > 0 && last_step_ && *last_step_ < step) link_previous(*last_step_);
   save_checkpoint(last(), content);
   last_step_ = step;
-  remove_surplus(step);
-  if (!given_up_best_step_ || step < *given_up_best_step_) return;
+  prune(step);
+  if (!stale_best_step_ || step < *stale_best_step_) return;
   explaining(best(), "remove", [&] { fs::remove(best()); });
-  given_up_best_step_.reset();
+  stale_best_step_.reset();
 }
 
 void CheckpointFolder::save_best(const CheckpointContent& content) {
   step_of(content);
   save_checkpoint(best(), content);
-  given_up_best_step_.reset();
+  stale_best_step_.reset();
 }
 
 // Creates a hard link to the current last.h5: it keeps that name when last.h5 is replaced, and no data is copied.
-void CheckpointFolder::keep_replaced(int64_t step) {
+void CheckpointFolder::link_previous(int64_t step) {
   const fs::path path = folder_ / step_file_name(step);
   std::error_code error;
   fs::remove(path, error);
@@ -202,7 +202,7 @@ void CheckpointFolder::keep_replaced(int64_t step) {
   }
 }
 
-void CheckpointFolder::remove_surplus(int64_t step) const {
+void CheckpointFolder::prune(int64_t step) const {
   int64_t kept = 0;
   for (const fs::path& path : earlier()) {
     const bool stays = *parse_step(path.filename().string()) < step && kept < keep_;
@@ -213,7 +213,7 @@ void CheckpointFolder::remove_surplus(int64_t step) const {
 
 // A best.h5 that is not the best of the loaded checkpoint stays until save_best() replaces it or save_last() reaches
 // its step.
-LoadedCheckpoint CheckpointFolder::with_best_checked(LoadedCheckpoint loaded) {
+LoadedCheckpoint CheckpointFolder::check_best(LoadedCheckpoint loaded) {
   const bool is_file = is_there(best());
   const std::optional<double> known = best_loss_of(loaded.content);
   std::vector<std::string> reasons;
@@ -224,8 +224,8 @@ LoadedCheckpoint CheckpointFolder::with_best_checked(LoadedCheckpoint loaded) {
     reasons.push_back(
         fmt::format("{} of step {} is not the best that {} knows", found->file, step_of(*found), loaded.content.file));
   }
-  given_up_best_step_.reset();
-  if (is_file && !loaded.has_its_best) given_up_best_step_ = found ? step_of(*found) : 0;
+  stale_best_step_.reset();
+  if (is_file && !loaded.has_its_best) stale_best_step_ = found ? step_of(*found) : 0;
   if (!loaded.has_its_best && (is_file || known)) {
     loaded.notices.push_back(reasons.front() + "; best_val_loss is reset: the search for the best starts again here");
   }
@@ -240,7 +240,7 @@ LoadedCheckpoint CheckpointFolder::load_newest() {
   std::vector<std::string> reasons;
   if (auto content = try_load(last(), reasons)) {
     last_step_ = step_of(*content);
-    return with_best_checked({std::move(*content), {}});
+    return check_best({std::move(*content), {}});
   }
   std::optional<CheckpointContent> newest;
   for (auto path = replaced.begin(); path != replaced.end() && !newest; ++path) newest = try_load(*path, reasons);
@@ -251,7 +251,7 @@ LoadedCheckpoint CheckpointFolder::load_newest() {
   require<CheckpointError>(newest.has_value(), "no checkpoint in {} can be loaded: {}", full_name(folder_),
                            fmt::join(reasons, "; "));
   reasons.push_back(fmt::format("instead, {} of step {} is taken", newest->file, step_of(*newest)));
-  return with_best_checked({std::move(*newest), std::move(reasons)});
+  return check_best({std::move(*newest), std::move(reasons)});
 }
 
 }  // namespace heed::train

@@ -74,14 +74,14 @@ class CheckpointFolder {
  private:
   void probe() const;
   void require_space(int64_t file_bytes, int64_t files) const;
-  void keep_replaced(int64_t step);
-  void remove_surplus(int64_t step) const;
-  LoadedCheckpoint with_best_checked(LoadedCheckpoint loaded);
+  void link_previous(int64_t step);
+  void prune(int64_t step) const;
+  LoadedCheckpoint check_best(LoadedCheckpoint loaded);
 
   std::filesystem::path folder_;
   int64_t keep_;
-  std::optional<int64_t> given_up_best_step_ = {};  // step of a best.h5 to be removed; 0 if it is damaged
-  std::optional<int64_t> last_step_ = {};           // of last.h5, if this process has saved or verified it
+  std::optional<int64_t> stale_best_step_ = {};  // step of a best.h5 to be removed; 0 if it is damaged
+  std::optional<int64_t> last_step_ = {};        // of last.h5, if this process has saved or verified it
   std::vector<std::string> notices_ = {};
 };
 

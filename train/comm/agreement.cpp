@@ -64,7 +64,7 @@ int exit_code(const std::exception& error) {
   return 1;
 }
 
-void agree(Ranks& ranks, const std::function<void()>& f) {
+void check_on_all_ranks(ProcessGroup& ranks, const std::function<void()>& f) {
   if (ranks.size() == 1) return f();
   int code = 0;
   std::string text;
@@ -78,17 +78,17 @@ void agree(Ranks& ranks, const std::function<void()>& f) {
   const auto failed = std::find_if(codes.begin(), codes.end(), [](int one) { return one != 0; });
   if (failed == codes.end()) return;
   const std::string all = joined(ranks.gather_texts(text), codes);
-  throw SharedError(ranks.is_root() ? all : "", *failed);
+  throw CollectiveError(ranks.is_root() ? all : "", *failed);
 }
 
-void require_same(Ranks& ranks, const std::string& what, const std::string& mine) {
+void require_same_on_all_ranks(ProcessGroup& ranks, const std::string& what, const std::string& mine) {
   if (ranks.size() == 1) return;
   const std::vector<std::string> texts = ranks.gather_texts(mine);
   for (size_t rank = 1; rank < texts.size(); ++rank) {
     if (texts[rank] == texts[0]) continue;
     const std::string difference = first_difference(texts[0], texts[rank], static_cast<int>(rank));
     const std::string text = fmt::format("all ranks must have the same {}: {}", what, difference);
-    throw SharedError(ranks.is_root() ? text : "", 7);
+    throw CollectiveError(ranks.is_root() ? text : "", 7);
   }
 }
 

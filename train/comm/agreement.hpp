@@ -5,14 +5,14 @@
 #include <functional>
 #include <stdexcept>
 
-#include "train/comm/ranks.hpp"
+#include "train/comm/process_group.hpp"
 
 namespace heed::comm {
 
 // A collective error: it is raised on all ranks, and each rank exits by itself. what() is the text that the root
 // prints; it is empty on the other ranks.
-struct SharedError : std::runtime_error {
-  SharedError(const std::string& text, int code) : std::runtime_error(text), exit_code(code) {}
+struct CollectiveError : std::runtime_error {
+  CollectiveError(const std::string& text, int code) : std::runtime_error(text), exit_code(code) {}
   int exit_code;
 };
 
@@ -23,12 +23,12 @@ int exit_code(const std::exception& error);
 // nothing, it says instead that memory ran out and how much is available.
 std::string error_text(const std::exception& error);
 
-// Runs f, which must not be collective, on each rank, and throws SharedError on all ranks if f threw on any of them. In
-// a process group of size one, f's own exception propagates.
-void agree(Ranks& ranks, const std::function<void()>& f);
+// Runs f, which must not be collective, on each rank, and throws CollectiveError on all ranks if f threw on any of
+// them. In a process group of size one, f's own exception propagates.
+void check_on_all_ranks(ProcessGroup& ranks, const std::function<void()>& f);
 
-// Throws SharedError on all ranks unless `mine` is the same text on every rank. The message shows the first line that
-// differs: "config: rank 0 has `d_model = 16`, rank 1 has `d_model = 32`".
-void require_same(Ranks& ranks, const std::string& what, const std::string& mine);
+// Throws CollectiveError on all ranks unless `mine` is the same text on every rank. The message shows the first line
+// that differs: "config: rank 0 has `d_model = 16`, rank 1 has `d_model = 32`".
+void require_same_on_all_ranks(ProcessGroup& ranks, const std::string& what, const std::string& mine);
 
 }  // namespace heed::comm

@@ -13,7 +13,7 @@ namespace {
 // A process group of size one: every collective is a no-op.
 class SingleCommunicator final : public Communicator {
  public:
-  explicit SingleCommunicator(Ranks& ranks) : Communicator(ranks) {}
+  explicit SingleCommunicator(ProcessGroup& ranks) : Communicator(ranks) {}
 
  private:
   void all_reduce(const TensorRef&) override {}
@@ -24,7 +24,7 @@ class SingleCommunicator final : public Communicator {
 };
 
 void require_sums(const TensorRef& values) {
-  require<DTypeError>(is_compute_dtype(values.dtype), "sums over the ranks are for f32 and f64, not for {}",
+  require<DTypeError>(is_accumulation_dtype(values.dtype), "sums over the ranks are for f32 and f64, not for {}",
                       values.dtype);
 }
 
@@ -72,10 +72,10 @@ void Communicator::wait() {
   waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-std::unique_ptr<Communicator> make_communicator(Ranks& ranks, Device device) {
+std::unique_ptr<Communicator> make_communicator(ProcessGroup& ranks, Device device) {
   if (ranks.size() == 1) return std::make_unique<SingleCommunicator>(ranks);
   if (device == Device::cuda) return make_nccl_communicator(ranks);
-  agree(ranks, [&] {
+  check_on_all_ranks(ranks, [&] {
     require<CommunicationError>(
         ranks.by_mpi(), "{} ranks on the CPU need MPI: start them with mpirun or srun, or train on CUDA devices",
         ranks.size());

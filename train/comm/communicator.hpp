@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "autograd/core/tensor_ref.hpp"
-#include "train/comm/ranks.hpp"
+#include "train/comm/process_group.hpp"
 
 namespace heed::comm {
 
@@ -19,7 +19,7 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  Ranks& ranks() const { return ranks_; }
+  ProcessGroup& ranks() const { return ranks_; }
   int rank() const { return ranks_.rank(); }
   int size() const { return ranks_.size(); }
 
@@ -40,7 +40,7 @@ class Communicator {
   double waited_seconds() const { return waited_seconds_; }
 
  protected:
-  explicit Communicator(Ranks& ranks) : ranks_(ranks) {}
+  explicit Communicator(ProcessGroup& ranks) : ranks_(ranks) {}
 
  private:
   virtual void all_reduce(const TensorRef& values) = 0;
@@ -49,13 +49,13 @@ class Communicator {
   virtual void broadcast(const TensorRef& values, int root) = 0;
   virtual void finish() = 0;
 
-  Ranks& ranks_;
+  ProcessGroup& ranks_;
   int64_t pending_ = 0;
   double waited_seconds_ = 0;
 };
 
-// The communicator for tensors on a device. Throws SharedError for ranks on the CPU that were not started with MPI, and
-// CommunicationError for ranks on CUDA devices in a build without NCCL.
-std::unique_ptr<Communicator> make_communicator(Ranks& ranks, Device device);
+// The communicator for tensors on a device. Throws CollectiveError for ranks on the CPU that were not started with MPI,
+// and CommunicationError for ranks on CUDA devices in a build without NCCL.
+std::unique_ptr<Communicator> make_communicator(ProcessGroup& ranks, Device device);
 
 }  // namespace heed::comm

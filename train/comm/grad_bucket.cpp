@@ -132,14 +132,14 @@ void GradBuckets::start(const Bucket& bucket) {
   sharded_ ? communicator_.start_reduce_scatter(gradients.ref()) : communicator_.start_all_reduce(gradients.ref());
 }
 
-void GradBuckets::start_rest() {
+void GradBuckets::flush() {
   left_early_ = next_;
   while (next_ < buckets_.size()) start(buckets_[next_++]);
   if (!learned_) uses_ = uses_now_;
   learned_ = true;
 }
 
-void GradBuckets::share_weights() {
+void GradBuckets::all_gather_parameters() {
   if (!sharded_) {
     store_.update_copies();
     return;
@@ -185,7 +185,7 @@ Tensor GradBuckets::whole(int group, const std::vector<Tensor>& own, bool wanted
   return all;
 }
 
-void GradBuckets::take_own(int group, const Tensor& whole, const std::vector<Tensor>& own) const {
+void GradBuckets::scatter_full(int group, const Tensor& whole, const std::vector<Tensor>& own) const {
   if (!sharded_) return copy_elements_to(own.at(0).ref(), whole);
   size_t next = 0;
   for (const Bucket& bucket : buckets_) {
@@ -208,7 +208,7 @@ void GradBuckets::set_weights(int group, const Tensor& whole) {
   } else {
     std::vector<Tensor> own;
     for (const size_t span : spans_of(group)) own.push_back(spans_[span].weights);
-    take_own(group, whole, own);
+    scatter_full(group, whole, own);
   }
   if (g.copies) store_.update_copies(group, 0, whole.to(store_.device()));
 }

@@ -39,17 +39,17 @@ class GradBuckets final : private GradientObserver {
   bool sharded() const { return sharded_; }
   size_t count() const { return buckets_.size(); }
   // Number of buckets whose reduction started during backward (overlapped), in the last step.
-  size_t left_early() const { return left_early_; }
+  size_t overlapped() const { return left_early_; }
 
   // Runs the last backward of a step, and starts the reduction of each bucket when it is ready. Throws GraphError,
   // which names the parameter, if a parameter is used more often than in the first step.
   void last_backward(const std::function<void()>& backward);
   // Starts the reduction of the remaining buckets (flush). After the communicator's next wait(), the gradients of
   // spans() are the sums over the ranks.
-  void start_rest();
+  void flush();
   // Called after the optimizer step: all ranks get all weights (all-gather if sharded), and the low-precision copies
   // are refreshed. Includes the communicator's wait().
-  void share_weights();
+  void all_gather_parameters();
 
   // Gathers a flat tensor as long as the group. `own` has this rank's tensors for its ranges of that group, in the
   // order of spans(). Not sharded, it returns own[0] itself. Sharded, it gathers bucket by bucket into CPU memory on
@@ -57,7 +57,7 @@ class GradBuckets final : private GradientObserver {
   Tensor whole(int group, const std::vector<Tensor>& own, bool wanted = true) const;
   // The inverse of whole(), as a local scatter: copies the ranges of spans() of the group from `whole`, a flat tensor
   // as long as the group, to `own`.
-  void take_own(int group, const Tensor& whole, const std::vector<Tensor>& own) const;
+  void scatter_full(int group, const Tensor& whole, const std::vector<Tensor>& own) const;
   // All f32 or f64 (master) weights of a group. Collective if sharded in bf16.
   Tensor whole_weights(int group, bool wanted = true) const;
   void set_weights(int group, const Tensor& whole);

@@ -23,9 +23,9 @@ void check(int code, const char* what) {
 // MPI counts are of type int.
 constexpr int64_t kMostAtOnce = int64_t{1} << 30;
 
-class MpiRanks final : public Ranks {
+class MpiProcessGroup final : public ProcessGroup {
  public:
-  MpiRanks(const Launch& launch, double timeout_s) : Ranks(launch.rank, launch.size) {
+  MpiProcessGroup(const Launch& launch, double timeout_s) : ProcessGroup(launch.rank, launch.size) {
     // Before MPI_Init, in which a rank that never starts blocks all others.
     watch(launch, timeout_s);
     int given = 0, is_started = 0;
@@ -47,7 +47,7 @@ class MpiRanks final : public Ranks {
     all_are_here();
   }
   // MPI_Finalize waits for all ranks; after an error the others may never call it.
-  ~MpiRanks() override {
+  ~MpiProcessGroup() override {
     if (!has_started_ || std::uncaught_exceptions() > 0) return;
     const Waiting waiting(*this, "all ranks to end");
     MPI_Finalize();
@@ -75,7 +75,7 @@ MPI_Datatype type_of(DType dtype) { return dtype == DType::f64 ? MPI_DOUBLE : MP
 
 class MpiCommunicator final : public Communicator {
  public:
-  explicit MpiCommunicator(Ranks& ranks) : Communicator(ranks) {
+  explicit MpiCommunicator(ProcessGroup& ranks) : Communicator(ranks) {
     // Tensors use a communicator of their own, since host values are exchanged on MPI_COMM_WORLD.
     const Waiting waiting(ranks, "all ranks to make a communicator");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "make a communicator");
@@ -96,14 +96,14 @@ class MpiCommunicator final : public Communicator {
 
  private:
   void all_reduce(const TensorRef& values) override {
-    for_each_piece(values.data, values.shape.numel(), size_bytes(values.dtype),
+    for_each_chunk(values.data, values.shape.numel(), size_bytes(values.dtype),
                    [&](void* data, int count, MPI_Request* request) {
                      return MPI_Iallreduce(MPI_IN_PLACE, data, count, type_of(values.dtype), MPI_SUM, world_, request);
                    });
   }
   void broadcast(const TensorRef& values, int root) override {
     const int64_t bytes = values.shape.numel() * size_bytes(values.dtype);
-    for_each_piece(values.data, bytes, 1, [&](void* data, int count, MPI_Request* request) {
+    for_each_chunk(values.data, bytes, 1, [&](void* data, int count, MPI_Request* request) {
       return MPI_Ibcast(data, count, MPI_BYTE, root, world_, request);
     });
   }
@@ -145,7 +145,7 @@ class MpiCommunicator final : public Communicator {
   MPI_Request* next_request() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
   template <class Start>
-  void for_each_piece(void* data, int64_t n, int64_t element_bytes, Start start) {
+  void for_each_chunk(void* data, int64_t n, int64_t element_bytes, Start start) {
     for (int64_t begin = 0; begin < n; begin += kMostAtOnce) {
       check(start(static_cast<char*>(data) + begin * element_bytes, static_cast<int>(std::min(kMostAtOnce, n - begin)),
                   next_request()),
@@ -168,9 +168,11 @@ std::string mpi_library() {
   return all.substr(0, all.find_first_of(",\n"));
 }
 
-std::unique_ptr<Ranks> join_mpi_ranks(const Launch& launch, double timeout_s) {
-  return std::make_unique<MpiRanks>(launch, timeout_s);
+std::unique_ptr<ProcessGroup> join_mpi_ranks(const Launch& launch, double timeout_s) {
+  return std::make_unique<MpiProcessGroup>(launch, timeout_s);
 }
-std::unique_ptr<Communicator> make_mpi_communicator(Ranks& ranks) { return std::make_unique<MpiCommunicator>(ranks); }
+std::unique_ptr<Communicator> make_mpi_communicator(ProcessGroup& ranks) {
+  return std::make_unique<MpiCommunicator>(ranks);
+}
 
 }  // namespace heed::comm

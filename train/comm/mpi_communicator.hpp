@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "train/comm/communicator.hpp"
-#include "train/comm/ranks.hpp"
+#include "train/comm/process_group.hpp"
 
 namespace heed::comm {
 
@@ -13,8 +13,8 @@ std::string mpi_library();
 
 // Throws CommunicationError if rank or size in MPI_COMM_WORLD differ from the launch environment, or if heed is built
 // without MPI.
-std::unique_ptr<Ranks> join_mpi_ranks(const Launch& launch, double timeout_s);
+std::unique_ptr<ProcessGroup> join_mpi_ranks(const Launch& launch, double timeout_s);
 // `ranks` must come from join_mpi_ranks().
-std::unique_ptr<Communicator> make_mpi_communicator(Ranks& ranks);
+std::unique_ptr<Communicator> make_mpi_communicator(ProcessGroup& ranks);
 
 }  // namespace heed::comm

@@ -24,7 +24,7 @@ void check(ncclResult_t result, const char* what) {
 
 ncclDataType_t type_of(DType dtype) { return dtype == DType::f64 ? ncclFloat64 : ncclFloat32; }
 
-ncclUniqueId shared_id(Ranks& ranks) {
+ncclUniqueId shared_id(ProcessGroup& ranks) {
   ncclUniqueId id{};
   if (ranks.is_root()) check(ncclGetUniqueId(&id), "make an id");
   return ranks.gather(id)[0];
@@ -47,17 +47,17 @@ void require_apart(const std::vector<Place>& places) {
   }
 }
 
-void require_own_devices(Ranks& ranks) {
+void require_own_devices(ProcessGroup& ranks) {
   Place mine{.device = {}, .index = cuda::device_index()};
   const std::string id = cuda::device_id();
   std::copy_n(id.begin(), std::min(id.size(), mine.device.size() - 1), mine.device.begin());
   const std::vector<Place> places = ranks.gather(mine);
-  agree(ranks, [&] { require_apart(places); });
+  check_on_all_ranks(ranks, [&] { require_apart(places); });
 }
 
 class NcclCommunicator final : public Communicator {
  public:
-  explicit NcclCommunicator(Ranks& ranks) : Communicator(ranks) {
+  explicit NcclCommunicator(ProcessGroup& ranks) : Communicator(ranks) {
     require_own_devices(ranks);
     cuda::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
     for (cudaEvent_t* event : {&ready_, &done_}) {
@@ -157,6 +157,8 @@ std::string nccl_version() {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::unique_ptr<Communicator> make_nccl_communicator(Ranks& ranks) { return std::make_unique<NcclCommunicator>(ranks); }
+std::unique_ptr<Communicator> make_nccl_communicator(ProcessGroup& ranks) {
+  return std::make_unique<NcclCommunicator>(ranks);
+}
 
 }  // namespace heed::comm

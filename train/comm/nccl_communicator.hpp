@@ -11,8 +11,8 @@ namespace heed::comm {
 std::string nccl_version();
 
 // One device per rank. Collectives run on a stream of their own, ordered after the work queued so far on heed's stream;
-// a graph capture in progress on heed's stream includes them. Throws CommunicationError, SharedError if two ranks use
-// one device, and DeviceError. Collective, also in a process group of size one.
-std::unique_ptr<Communicator> make_nccl_communicator(Ranks& ranks);
+// a graph capture in progress on heed's stream includes them. Throws CommunicationError, CollectiveError if two ranks
+// use one device, and DeviceError. Collective, also in a process group of size one.
+std::unique_ptr<Communicator> make_nccl_communicator(ProcessGroup& ranks);
 
 }  // namespace heed::comm

@@ -6,7 +6,7 @@ namespace heed::comm {
 
 std::string nccl_version() { return {}; }
 
-std::unique_ptr<Communicator> make_nccl_communicator(Ranks& ranks) {
+std::unique_ptr<Communicator> make_nccl_communicator(ProcessGroup& ranks) {
   throw CommunicationError(fmt::format(
       "{} ranks on CUDA devices need NCCL, and this heed is built without: install NCCL with its header, or "
       "set train.device = \"cpu\"",

@@ -10,7 +10,7 @@
 
 namespace heed::comm {
 
-Watchdog::Watchdog(Board& board, double timeout_s) : board_(board), timeout_s_(timeout_s) {
+Watchdog::Watchdog(HeartbeatPage& board, double timeout_s) : board_(board), timeout_s_(timeout_s) {
   // Signals must be delivered to the training thread.
   sigset_t all, before;
   sigfillset(&all);

@@ -13,13 +13,13 @@
 #include <thread>
 #include <vector>
 
-#include "train/comm/board.hpp"
+#include "train/comm/heartbeat_page.hpp"
 
 namespace heed::comm {
 
 class Watchdog {
  public:
-  Watchdog(Board& board, double timeout_s);
+  Watchdog(HeartbeatPage& board, double timeout_s);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -51,7 +51,7 @@ class Watchdog {
   [[noreturn]] void give_up(const std::string& reason);
   std::string missing_ranks() const;
 
-  Board& board_;
+  HeartbeatPage& board_;
   double timeout_s_;
   std::mutex mutex_;
   std::condition_variable changed_;

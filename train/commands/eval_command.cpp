@@ -116,7 +116,7 @@ void run_eval(const std::string& checkpoint, const std::vector<std::string>& ove
   const EvalData eval_data = find_data(loaded, content);
   const data::Source& source = *eval_data.source;
   const data::BatchLoader loader(source, config.model.seq_len, config.train.batch_size);
-  const std::unique_ptr<comm::Ranks> ranks = comm::single_rank();
+  const std::unique_ptr<comm::ProcessGroup> ranks = comm::single_rank();
   ProgressLine line(STDERR_FILENO, write_progress);
   const auto evaluate_split = [&](data::Split split, const char* name) {
     return evaluate(*loaded.model, source, loader, split, config.train.rows_per_micro_batch(), 0, *ranks,

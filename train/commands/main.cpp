@@ -101,7 +101,7 @@ void add_train(CLI::App& app, Arguments& arguments, const Runner& run) {
     std::signal(SIGPIPE, SIG_IGN);
     return train::run_on_ranks(
         [&] { return train::load_train_config(arguments.config, arguments.overrides, arguments.resume); },
-        [&](const train::Config& config, comm::Ranks& ranks) {
+        [&](const train::Config& config, comm::ProcessGroup& ranks) {
           const int signal = train::run_training(config, {.resume = arguments.resume}, ranks).stop_signal;
           if (ranks.size() == 1) arguments.stop_signal = signal;
           return signal == 0 ? 0 : 128 + signal;
@@ -193,7 +193,7 @@ int run_bench(const Arguments& arguments) {
     });
   }
   return train::run_on_ranks([&] { return train::load_config(arguments.config, arguments.operations); },
-                             [&](const train::Config& config, comm::Ranks& ranks) {
+                             [&](const train::Config& config, comm::ProcessGroup& ranks) {
                                train::bench_update(config, arguments.bench_update, ranks);
                                return 0;
                              });

@@ -46,23 +46,23 @@ void require_devices(const comm::Launch& launch, const Config& config, const std
 // code other than 0 (Open MPI reports that on stderr and exits with the same code), so no rank may exit before the root
 // has saved. Nor may a second signal end a rank that waits: some launchers send it to the process group and also
 // forward it.
-int common_code(comm::Ranks& ranks, int code) {
+int common_code(comm::ProcessGroup& ranks, int code) {
   std::optional<StopSignal> noted_only;
   if (ranks.size() > 1) noted_only.emplace();
   const std::vector<int> codes = ranks.gather(code);
   return *std::max_element(codes.begin(), codes.end());
 }
 
-int run_joined(comm::Ranks& ranks, const Config& config, const std::exception_ptr& config_error,
+int run_joined(comm::ProcessGroup& ranks, const Config& config, const std::exception_ptr& config_error,
                const RankedCommand& command) {
   try {
-    comm::agree(ranks, [&] {
+    comm::check_on_all_ranks(ranks, [&] {
       if (config_error) std::rethrow_exception(config_error);
     });
     if (ranks.size() > 1) cuda::use_device(ranks.local_rank());
     comm::share_processors(ranks);
     return common_code(ranks, command(config, ranks));
-  } catch (const comm::SharedError& error) {
+  } catch (const comm::CollectiveError& error) {
     if (ranks.is_root()) write_notice(fmt::format("heed: {}\n", error.what()));
     return error.exit_code;
   } catch (const std::exception& error) {
@@ -85,7 +85,7 @@ int run_on_ranks(const std::function<Config()>& load, const RankedCommand& comma
     config_error = std::current_exception();  // rethrown on all ranks, once they have joined
   }
   require_devices(comm::find_launch(), config, config_error);
-  const std::unique_ptr<comm::Ranks> ranks = comm::join_ranks(config.train.comm_timeout_s);
+  const std::unique_ptr<comm::ProcessGroup> ranks = comm::join_ranks(config.train.comm_timeout_s);
   return run_joined(*ranks, config, config_error, command);
 }
 

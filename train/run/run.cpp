@@ -24,7 +24,7 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 class Run {
  public:
   // config: already processed by fix_paths().
-  Run(const Config& config, const RunOptions& options, comm::Ranks& ranks)
+  Run(const Config& config, const RunOptions& options, comm::ProcessGroup& ranks)
       : config_(config),
         ranks_(ranks),
         trainer_(config, ranks),
@@ -33,20 +33,21 @@ class Run {
         has_validation_(trainer_.has_windows(data::Split::validation)),
         last_step_(config.train.stop_after == 0 ? config.train.steps : config.train.stop_after) {
     std::optional<int64_t> resumed_step;
-    comm::agree(ranks_, [&] {
+    comm::check_on_all_ranks(ranks_, [&] {
       if (!ranks_.is_root()) return;
       folder_.emplace(config, options.resume);
       show_notices();  // where an earlier run was moved, even if a later call fails
     });
     if (options.resume) {
-      comm::agree(ranks_, [&] { resumed_step = load(); });
+      comm::check_on_all_ranks(ranks_, [&] { resumed_step = load(); });
       // The values that decide whether a checkpoint is saved must be the same on all ranks, too.
-      comm::require_same(ranks_, "checkpoint",
-                         fmt::format("step {}, best validation loss {}", *resumed_step,
-                                     state_.best_val_loss ? fmt::format("{:.17g}", *state_.best_val_loss) : "none"));
+      comm::require_same_on_all_ranks(
+          ranks_, "checkpoint",
+          fmt::format("step {}, best validation loss {}", *resumed_step,
+                      state_.best_val_loss ? fmt::format("{:.17g}", *state_.best_val_loss) : "none"));
       trainer_.require_same_weights();
     }
-    comm::agree(ranks_, [&] {
+    comm::check_on_all_ranks(ranks_, [&] {
       if (folder_) begin(resumed_step);
     });
   }
@@ -374,7 +375,7 @@ class Run {
   // summary.json.
   void end_by_error(const std::exception& error) noexcept {
     try {
-      const auto* shared = dynamic_cast<const comm::SharedError*>(&error);
+      const auto* shared = dynamic_cast<const comm::CollectiveError*>(&error);
       const int code = shared != nullptr ? shared->exit_code : comm::exit_code(error);
       // An error of data (3) or memory (5) leaves the state of the last step unchanged. Saving is collective.
       const bool is_whole = code == 3 || (code == 5 && dynamic_cast<const DeviceError*>(&error) == nullptr);
@@ -394,7 +395,7 @@ class Run {
   }
 
   Config config_;
-  comm::Ranks& ranks_;
+  comm::ProcessGroup& ranks_;
   Trainer trainer_;
   std::optional<RunFolder> folder_;  // on the root only: other ranks write nothing
   CheckpointFolder checkpoints_;
@@ -416,9 +417,9 @@ class Run {
 
 }  // namespace
 
-Summary run_training(const Config& config, const RunOptions& options, comm::Ranks& ranks) {
+Summary run_training(const Config& config, const RunOptions& options, comm::ProcessGroup& ranks) {
   Config fixed = config;
-  comm::agree(ranks, [&] { fix_paths(fixed); });
+  comm::check_on_all_ranks(ranks, [&] { fix_paths(fixed); });
   return Run(fixed, options, ranks).train();
 }
 Summary run_training(const Config& config, const RunOptions& options) {

@@ -1,7 +1,7 @@
 // A whole training run: steps, evaluations, files and console output.
 #pragma once
 
-#include "train/comm/ranks.hpp"
+#include "train/comm/process_group.hpp"
 #include "train/config/config.hpp"
 #include "train/run/summary.hpp"
 
@@ -19,6 +19,6 @@ struct RunOptions {
 Summary run_training(const Config& config, const RunOptions& options = {});
 // The same on several ranks: the root writes and prints, and a signal to any rank stops all of them after the same
 // step. Collective.
-Summary run_training(const Config& config, const RunOptions& options, comm::Ranks& ranks);
+Summary run_training(const Config& config, const RunOptions& options, comm::ProcessGroup& ranks);
 
 }  // namespace heed::train

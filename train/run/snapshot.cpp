@@ -166,7 +166,7 @@ CheckpointContent values_of(const Trainer& trainer, const RunState& state) {
 // The tensors of a checkpoint: (master) weights and optimizer state of each parameter.
 std::vector<TensorSpec> tensors_of(const Trainer& trainer) {
   const nn::ParameterStore& store = trainer.model().parameters();
-  const DType exact = compute_dtype(store.dtype());
+  const DType exact = accumulation_dtype(store.dtype());
   const auto moments = moments_of(trainer.optimizer());
   std::vector<TensorSpec> tensors;
   for (const Entry& entry : store.entries()) {
@@ -226,7 +226,7 @@ Restored restore(Trainer& trainer, const CheckpointContent& content) {
     trainer.buckets().set_weights(group, flat_of(store, group, content, parameter_name));
     for (const auto& moment : moments) {
       const auto name = [&](const Entry& entry) { return moment_name(moment.first, entry); };
-      buckets.take_own(group, flat_of(store, group, content, name), of_group(buckets, group, moment.second));
+      buckets.scatter_full(group, flat_of(store, group, content, name), of_group(buckets, group, moment.second));
     }
   }
   trainer.resume_at(content.integer(kStepName), content.integer("optimizer_steps"));
@@ -236,14 +236,14 @@ Restored restore(Trainer& trainer, const CheckpointContent& content) {
 LoadedModel load_model(const CheckpointContent& content, const std::vector<std::string>& overrides) {
   LoadedModel loaded;
   loaded.config = saved_config(content);
-  const DType weights = compute_dtype(loaded.config.train.precision);
+  const DType weights = accumulation_dtype(loaded.config.train.precision);
   require_settable_keys(loaded.config, overrides);
   // The saved config is valid, so from here on only the overrides can be wrong.
   if (!overrides.empty()) {
     loaded.config = parse_config(content.text("config"), content.file + ": config", overrides);
   }
   require<ConfigError>(
-      compute_dtype(loaded.config.train.precision) == weights,
+      accumulation_dtype(loaded.config.train.precision) == weights,
       "train.precision = \"{}\" cannot be computed from the checkpoint's weights, which are {}: set it "
       "to {}",
       name(loaded.config.train.precision), name(weights), weights == DType::f64 ? "\"f64\"" : "\"f32\" or \"bf16\"");

@@ -101,8 +101,8 @@ std::optional<double> Evaluation::bits_per_byte() const {
 }
 
 std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
-                                   data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::Ranks& ranks,
-                                   const EvaluationProgress& progress) {
+                                   data::Split split, int64_t rows_per_batch, int64_t max_batches,
+                                   comm::ProcessGroup& ranks, const EvaluationProgress& progress) {
   const NoGradGuard no_grad;
   const int64_t rows = rows_at_a_time(model, rows_per_batch);
   const int64_t windows = loader.num_eval_windows(split);
@@ -118,7 +118,7 @@ std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Source& sou
   }
   for (const Sums& sums : ranks.gather(own)) all.add(sums);
   if (all.failed) {
-    comm::agree(ranks, [&] {
+    comm::check_on_all_ranks(ranks, [&] {
       if (unreadable) std::rethrow_exception(unreadable);
     });
   }
@@ -135,7 +135,7 @@ std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Source& sou
 }
 
 Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
-                    data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::Ranks& ranks) {
+                    data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::ProcessGroup& ranks) {
   return evaluate(model, source, loader, split, rows_per_batch, max_batches, ranks, {}).value();
 }
 

@@ -6,7 +6,7 @@
 
 #include "data/batch_loader.hpp"
 #include "nn/gpt.hpp"
-#include "train/comm/ranks.hpp"
+#include "train/comm/process_group.hpp"
 
 namespace heed::train {
 
@@ -33,11 +33,11 @@ using EvaluationProgress = std::function<bool(int64_t done, int64_t total)>;
 // collective, with the same result on all. Runs without dropout, records no graph, and draws no random number of
 // training. Throws DataError if no sequence has a target.
 Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
-                    data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::Ranks& ranks);
+                    data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::ProcessGroup& ranks);
 // The same, with a progress callback. Returns nullopt on all ranks if the callback of any rank stopped it; the other
 // ranks finish their batches first.
 std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
-                                   data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::Ranks& ranks,
-                                   const EvaluationProgress& progress);
+                                   data::Split split, int64_t rows_per_batch, int64_t max_batches,
+                                   comm::ProcessGroup& ranks, const EvaluationProgress& progress);
 
 }  // namespace heed::train

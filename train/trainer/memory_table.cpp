@@ -88,7 +88,7 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
   m.vocab_size = least_vocab_size(config);
   const TrainConfig& t = config.train;
   const auto element = static_cast<double>(size_bytes(t.precision));
-  const auto exact = static_cast<double>(size_bytes(compute_dtype(t.precision)));
+  const auto exact = static_cast<double>(size_bytes(accumulation_dtype(t.precision)));
   const nn::ParameterCount count = nn::count_parameters(m);
   const double sharing = t.shard_optimizer ? static_cast<double>(t.ranks) : 1;
   const double gradients = count.all() * exact;

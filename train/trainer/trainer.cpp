@@ -128,22 +128,23 @@ optim::ScheduleOptions schedule_options(const Config& config) {
           .total_steps = config.train.steps};
 }
 
-Trainer::Trainer(const Config& config, std::unique_ptr<comm::Ranks>&& own_ranks, comm::Ranks& ranks,
+Trainer::Trainer(const Config& config, std::unique_ptr<comm::ProcessGroup>&& own_ranks, comm::ProcessGroup& ranks,
                  const MakeCommunicator& make)
     : own_ranks_(std::move(own_ranks)), ranks_(ranks), config_(config) {
-  comm::require_same(ranks_, "config", config_without_paths(config_));
-  if (ranks_.size() > 1) comm::require_same(ranks_, "program", describe_program());
-  comm::agree(ranks_, [&] { build(); });
-  comm::require_same(ranks_, "data", source_->fingerprint());
-  comm::require_same(ranks_, "device", std::string(device() == Device::cuda ? "CUDA" : cpu::instruction_set()));
+  comm::require_same_on_all_ranks(ranks_, "config", config_without_paths(config_));
+  if (ranks_.size() > 1) comm::require_same_on_all_ranks(ranks_, "program", describe_program());
+  comm::check_on_all_ranks(ranks_, [&] { build(); });
+  comm::require_same_on_all_ranks(ranks_, "data", source_->fingerprint());
+  comm::require_same_on_all_ranks(ranks_, "device",
+                                  std::string(device() == Device::cuda ? "CUDA" : cpu::instruction_set()));
   require_same_weights();
   communicator_ = make(ranks_, device());
-  comm::agree(ranks_, [&] { build_update(); });
+  comm::check_on_all_ranks(ranks_, [&] { build_update(); });
 }
-Trainer::Trainer(const Config& config, comm::Ranks& ranks, const MakeCommunicator& make)
+Trainer::Trainer(const Config& config, comm::ProcessGroup& ranks, const MakeCommunicator& make)
     : Trainer(config, nullptr, ranks, make) {}
 Trainer::Trainer(const Config& config) : Trainer(config, comm::single_rank()) {}
-Trainer::Trainer(const Config& config, std::unique_ptr<comm::Ranks> single)
+Trainer::Trainer(const Config& config, std::unique_ptr<comm::ProcessGroup> single)
     : Trainer(config, std::move(single), *single, comm::make_communicator) {}
 
 void Trainer::build() {
@@ -168,12 +169,12 @@ void Trainer::build_update() {
   if (ranks_.is_root()) require_checkpoint_memory(config_, device());
   if (device() != Device::cuda) return;
   cuda::set_tf32(config_.train.tf32);
-  device_update_ = std::make_unique<DeviceUpdate>(
+  cuda_step_ = std::make_unique<CudaStep>(
       *model_, *buckets_, *communicator_, *optimizer_,
-      DeviceUpdateOptions{.rows = config_.train.rows_per_micro_batch(),
-                          .first_row = ranks_.rank() * config_.train.rows_per_rank(),
-                          .seed = config_.train.seed,
-                          .use_graph = config_.train.cuda_graph && !config_.train.detect_anomaly});
+      CudaStepOptions{.rows = config_.train.rows_per_micro_batch(),
+                      .first_row = ranks_.rank() * config_.train.rows_per_rank(),
+                      .seed = config_.train.seed,
+                      .use_graph = config_.train.cuda_graph && !config_.train.detect_anomaly});
 }
 
 void Trainer::require_same_weights() const {
@@ -183,7 +184,8 @@ void Trainer::require_same_weights() const {
     const Tensor here = (group.copies ? group.copies : group.weights).to(Device::cpu);
     checksum.update(here.ref().data, here.numel() * size_bytes(here.dtype()));
   }
-  comm::require_same(ranks_, fmt::format("weights after step {}", step_), fmt::format("{:016x}", checksum.value()));
+  comm::require_same_on_all_ranks(ranks_, fmt::format("weights after step {}", step_),
+                                  fmt::format("{:016x}", checksum.value()));
 }
 
 void Trainer::resume_at(int64_t step, int64_t optimizer_steps) {
@@ -211,7 +213,8 @@ double Trainer::count_targets(const std::vector<data::Batch>& batches) const {
 // All ranks have the same sum, so all of them throw.
 void Trainer::require_targets(double targets) const {
   if (targets > 0) return;
-  comm::agree(ranks_, [&] { throw DataError(fmt::format("step {}: the batch has no targets", step_ + 1)); });
+  comm::check_on_all_ranks(ranks_,
+                           [&] { throw DataError(fmt::format("step {}: the batch has no targets", step_ + 1)); });
 }
 
 double Trainer::accumulate_gradients(const std::vector<data::Batch>& batches, const RunBackward& run_last) {
@@ -258,7 +261,7 @@ Update Trainer::update_here(bool stop) {
   sums[1] = unreadable ? 1 : 0;
   add_over_ranks(2);
   if (sums[1] > 0) {
-    comm::agree(ranks_, [&] {
+    comm::check_on_all_ranks(ranks_, [&] {
       if (unreadable) std::rethrow_exception(unreadable);
     });
   }
@@ -267,7 +270,7 @@ Update Trainer::update_here(bool stop) {
   work_done("batch");
   const double own_loss =
       accumulate_gradients(batches, [&](const std::function<void()>& run) { buckets_->last_backward(run); });
-  buckets_->start_rest();
+  buckets_->flush();
   communicator_->wait();
   if (ranks_.size() > 1) work_done("sums over ranks");
   const double squares = optim::sum_of_squares(buckets_->spans());
@@ -281,7 +284,7 @@ Update Trainer::update_here(bool stop) {
   if (!std::isfinite(loss) || !std::isfinite(norm)) report_divergence(loss, norm);
   const double learning_rate = optim::learning_rate(schedule_options(config_), step_);
   optimizer_->step(learning_rate, optim::clip_factor(norm, config_.optim.clip_norm));
-  buckets_->share_weights();
+  buckets_->all_gather_parameters();
   work_done("optimizer");
   ++step_;
   return {.step = step_,
@@ -310,17 +313,17 @@ Update Trainer::update_on_cuda(bool stop) {
   // NCCL connects the ranks in the first all-reduce, and may block for them in later ones.
   std::optional<comm::Waiting> waiting;
   waiting.emplace(ranks_, "the update of all ranks to start");
-  device_update_->start({.learning_rate = learning_rate,
-                         .clip_norm = config_.optim.clip_norm,
-                         .optimizer_step = optimizer_->steps() + 1,
-                         .update = static_cast<uint64_t>(step_),
-                         .targets = count_targets(batches),
-                         .must_stop = stop ? 1.0 : 0.0},
-                        batches);
+  cuda_step_->start({.learning_rate = learning_rate,
+                     .clip_norm = config_.optim.clip_norm,
+                     .optimizer_step = optimizer_->steps() + 1,
+                     .update = static_cast<uint64_t>(step_),
+                     .targets = count_targets(batches),
+                     .must_stop = stop ? 1.0 : 0.0},
+                    batches);
   waiting.reset();
   draw_next_batches();
   waiting.emplace(ranks_, "the update of all ranks");
-  const optim::UpdateNumbers done = device_update_->finish();
+  const optim::StepState done = cuda_step_->finish();
   waiting.reset();
   targets_ = done.targets;
   require_targets(targets_);
@@ -351,7 +354,7 @@ void Trainer::trace_divergence(const std::string& what, const std::function<void
   const std::string advice = fmt::format("lower optim.learning_rate, raise optim.warmup_steps or {} optim.clip_norm",
                                          config_.optim.clip_norm > 0 ? "lower" : "set");
   std::string found;
-  forget_recording();
+  reset_graph();
   try {
     const AnomalyGuard anomaly(true);
     run_again();
@@ -362,14 +365,14 @@ void Trainer::trace_divergence(const std::string& what, const std::function<void
   }
   const std::vector<char> finders = ranks_.gather(static_cast<char>(found.empty() ? 0 : 1));
   const bool any_found = std::count(finders.begin(), finders.end(), 1) > 0;
-  comm::agree(ranks_, [&] {
+  comm::check_on_all_ranks(ranks_, [&] {
     if (!found.empty()) throw DivergedError(fmt::format("{}; {}; {}", what, found, advice));
     if (!any_found) throw DivergedError(fmt::format("{}; no operation made a NaN or Inf by itself; {}", what, advice));
   });
-  throw DivergedError(what);  // unreachable: agree() has thrown
+  throw DivergedError(what);  // unreachable: check_on_all_ranks() has thrown
 }
 
-bool Trainer::forget_recording() const { return device_update_ != nullptr && device_update_->forget_recording(); }
+bool Trainer::reset_graph() const { return cuda_step_ != nullptr && cuda_step_->reset_graph(); }
 
 Evaluation Trainer::evaluate(data::Split split, int64_t max_batches) const {
   return evaluate(split, max_batches, {}).value();
@@ -382,7 +385,7 @@ std::optional<Evaluation> Trainer::evaluate(data::Split split, int64_t max_batch
   } catch (const MemoryError&) {
     // The captured graph may hold the memory that is missing. With several ranks all of them would have to capture
     // again.
-    if (ranks_.size() > 1 || !forget_recording()) throw;
+    if (ranks_.size() > 1 || !reset_graph()) throw;
   }
   return evaluate_once(split, max_batches, progress);
 }

@@ -14,7 +14,7 @@
 #include "optim/schedule.hpp"
 #include "train/comm/grad_bucket.hpp"
 #include "train/config/config.hpp"
-#include "train/trainer/device_update.hpp"
+#include "train/trainer/cuda_step.hpp"
 #include "train/trainer/evaluator.hpp"
 
 namespace heed::train {
@@ -27,16 +27,16 @@ struct Update {
   bool must_stop = false;  // some rank requested a stop
 };
 
-using MakeCommunicator = std::function<std::unique_ptr<comm::Communicator>(comm::Ranks&, Device)>;
+using MakeCommunicator = std::function<std::unique_ptr<comm::Communicator>(comm::ProcessGroup&, Device)>;
 
 class Trainer {
  public:
   // Builds dataset, model and optimizer. Throws ConfigError, DataError, MemoryError.
   explicit Trainer(const Config& config);
   // The same on several ranks. Collective, as are evaluate(), require_same_weights() and all functions below that are
-  // not const. Throws SharedError on all ranks if one of them fails, or if configs, data, devices, weights or programs
-  // differ.
-  Trainer(const Config& config, comm::Ranks& ranks, const MakeCommunicator& make = comm::make_communicator);
+  // not const. Throws CollectiveError on all ranks if one of them fails, or if configs, data, devices, weights or
+  // programs differ.
+  Trainer(const Config& config, comm::ProcessGroup& ranks, const MakeCommunicator& make = comm::make_communicator);
 
   // Runs one training step. stop: this rank requests a stop after it. If the loss or the gradient norm is not finite,
   // no parameter changes: the step runs again in anomaly mode, and DivergedError names the step and the operation that
@@ -53,7 +53,7 @@ class Trainer {
   [[noreturn]] void report_diverged_evaluation(data::Split split, int64_t max_batches, double loss);
   // Drops the captured CUDA graph and frees its memory; it is captured again two steps later. Returns false if none was
   // captured.
-  bool forget_recording() const;
+  bool reset_graph() const;
   bool has_windows(data::Split split) const { return loader_->num_eval_windows(split) > 0; }
 
   int64_t step() const { return step_; }
@@ -66,18 +66,18 @@ class Trainer {
   const data::Source& source() const { return *source_; }
   const optim::Optimizer& optimizer() const { return *optimizer_; }
   comm::GradBuckets& buckets() const { return *buckets_; }
-  comm::Ranks& ranks() const { return ranks_; }
+  comm::ProcessGroup& ranks() const { return ranks_; }
   comm::Communicator& communicator() const { return *communicator_; }
-  // Throws SharedError unless all ranks have bitwise equal weights.
+  // Throws CollectiveError unless all ranks have bitwise equal weights.
   void require_same_weights() const;
 
  private:
   // This rank's micro-batches of step number `step` + 1.
   std::vector<data::Batch> draw_batches(int64_t step) const;
-  Trainer(const Config& config, std::unique_ptr<comm::Ranks> single);
+  Trainer(const Config& config, std::unique_ptr<comm::ProcessGroup> single);
   // An rvalue reference, so that a caller may also pass *own_ranks: the order in which arguments are evaluated is
   // unspecified.
-  Trainer(const Config& config, std::unique_ptr<comm::Ranks>&& own_ranks, comm::Ranks& ranks,
+  Trainer(const Config& config, std::unique_ptr<comm::ProcessGroup>&& own_ranks, comm::ProcessGroup& ranks,
           const MakeCommunicator& make);
   void build();
   void build_update();
@@ -97,8 +97,8 @@ class Trainer {
   // what: the message with the values that are not finite; run_again: reproduces them.
   [[noreturn]] void trace_divergence(const std::string& what, const std::function<void()>& run_again);
 
-  std::unique_ptr<comm::Ranks> own_ranks_;  // process group of size one, if none was passed
-  comm::Ranks& ranks_;
+  std::unique_ptr<comm::ProcessGroup> own_ranks_;  // process group of size one, if none was passed
+  comm::ProcessGroup& ranks_;
   Config config_;
   std::unique_ptr<data::Source> source_;
   std::unique_ptr<data::BatchLoader> loader_;
@@ -106,9 +106,9 @@ class Trainer {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<comm::Communicator> communicator_;
   std::unique_ptr<comm::GradBuckets> buckets_;
-  std::unique_ptr<DeviceUpdate> device_update_;  // on CUDA
-  Tensor sums_;                                  // on the CPU: scalars all-reduced in addition to the gradients
-  std::vector<data::Batch> next_batches_;        // drawn while the device runs a step
+  std::unique_ptr<CudaStep> cuda_step_;    // on CUDA
+  Tensor sums_;                            // on the CPU: scalars all-reduced in addition to the gradients
+  std::vector<data::Batch> next_batches_;  // drawn while the device runs a step
   int64_t step_ = 0;
   double targets_ = 0;  // of the current step, over all ranks
 };

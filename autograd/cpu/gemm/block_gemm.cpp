@@ -11,17 +11,15 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
 template <class T>
-void run_share(const BlockCall<T>& c, const BlockShare& share, T* scratch) {
+void run_share(const BlockCall<T>& c, const WorkItem& share, T* scratch) {
   BlockGemm<T>(*c.product, *c.whole, share, c.panels, scratch).run(c.done);
 }
-void run_f32(const BlockCall<float>& call, const BlockShare& share, float* scratch) { run_share(call, share, scratch); }
-void run_f64(const BlockCall<double>& call, const BlockShare& share, double* scratch) {
-  run_share(call, share, scratch);
-}
-void pack_f32(const Gemm<float>& g, const BlockShare& of, int64_t begin, int64_t end, float* panels) {
+void run_f32(const BlockCall<float>& call, const WorkItem& share, float* scratch) { run_share(call, share, scratch); }
+void run_f64(const BlockCall<double>& call, const WorkItem& share, double* scratch) { run_share(call, share, scratch); }
+void pack_f32(const Gemm<float>& g, const WorkItem& of, int64_t begin, int64_t end, float* panels) {
   pack_transposed(g, of, begin, end, panels);
 }
-void pack_f64(const Gemm<double>& g, const BlockShare& of, int64_t begin, int64_t end, double* panels) {
+void pack_f64(const Gemm<double>& g, const WorkItem& of, int64_t begin, int64_t end, double* panels) {
   pack_transposed(g, of, begin, end, panels);
 }
 
@@ -43,13 +41,13 @@ HWY_EXPORT(has_wide_vectors);
 
 template <class T>
 struct Kernels {
-  void (*run)(const BlockCall<T>& call, const BlockShare& share, T* scratch);
-  void (*pack)(const Gemm<T>& g, const BlockShare& of, int64_t begin, int64_t end, T* panels);
+  void (*run)(const BlockCall<T>& call, const WorkItem& share, T* scratch);
+  void (*pack)(const Gemm<T>& g, const WorkItem& of, int64_t begin, int64_t end, T* panels);
 };
 
-// Split-K in two halves, see in_halves(): the first half is computed in C, the second in scratch memory, then added.
+// Split-K in two halves, see use_split_k(): the first half is computed in C, the second in scratch memory, then added.
 template <class T>
-void run_halves(Context& context, const Gemm<T>& g, const Kernels<T>& kernels) {
+void run_split_k(Context& context, const Gemm<T>& g, const Kernels<T>& kernels) {
   const int64_t threads = block_threads(g);
   const EdgeScratch edges(g);
   const Scratch<T> scratch(context, threads * edges.elements + g.m * g.n);
@@ -59,9 +57,9 @@ void run_halves(Context& context, const Gemm<T>& g, const Kernels<T>& kernels) {
   second.bias = nullptr;
   second.add = false;
   const Part all{0, g.m, 0, g.n};
-  const std::vector<BlockShare> halves = {{.part = all, .step = 0, .end_step = g.k / 2},
-                                          {.part = all, .step = g.k / 2, .end_step = g.k}};
-  for_each_share(halves, 1, threads, [&](int64_t half, const BlockShare& share, int64_t thread) {
+  const std::vector<WorkItem> halves = {{.part = all, .step = 0, .end_step = g.k / 2},
+                                        {.part = all, .step = g.k / 2, .end_step = g.k}};
+  for_each_work_item(halves, 1, threads, [&](int64_t half, const WorkItem& share, int64_t thread) {
     kernels.run({.product = half == 0 ? &g : &second, .whole = &share}, share,
                 scratch.data() + thread * edges.elements);
   });
@@ -72,7 +70,7 @@ void run_halves(Context& context, const Gemm<T>& g, const Kernels<T>& kernels) {
 
 // B^T is packed one KC x NC part at a time, by all threads.
 template <class T>
-void run_packed(Context& context, const Gemm<T>& g, const PartDone* done, const Kernels<T>& kernels) {
+void run_packed(Context& context, const Gemm<T>& g, const Epilogue* done, const Kernels<T>& kernels) {
   const int64_t threads = block_threads(g);
   const int64_t most_columns = round_up(std::min(g.n, kColumns), kMostColumns), most_steps = std::min(g.k, kSteps);
   const EdgeScratch edges(g);
@@ -80,16 +78,16 @@ void run_packed(Context& context, const Gemm<T>& g, const PartDone* done, const 
   T* panels = scratch.data() + threads * edges.elements;
   for (int64_t column = 0; column < g.n; column += kColumns) {
     for (int64_t step = 0; step < g.k; step += kSteps) {
-      const BlockShare whole{.part = {0, g.m, column, std::min(column + kColumns, g.n)},
-                             .step = step,
-                             .end_step = std::min(step + kSteps, g.k),
-                             .starts = step == 0};
+      const WorkItem whole{.part = {0, g.m, column, std::min(column + kColumns, g.n)},
+                           .step = step,
+                           .end_step = std::min(step + kSteps, g.k),
+                           .starts = step == 0};
       const int64_t columns = whole.part.end_column - column;
       parallel_for(ceil_divide(columns, kMostColumns), ceil_divide(kElementwiseGrain, kMostColumns * most_steps),
                    [&](int64_t begin, int64_t end) {
                      kernels.pack(g, whole, begin * kMostColumns, std::min(end * kMostColumns, columns), panels);
                    });
-      for_each_share({whole}, kSharesOfThread, threads, [&](int64_t, const BlockShare& share, int64_t thread) {
+      for_each_work_item({whole}, kSharesOfThread, threads, [&](int64_t, const WorkItem& share, int64_t thread) {
         kernels.run({&g, &whole, panels, done}, share, scratch.data() + thread * edges.elements);
       });
     }
@@ -97,20 +95,20 @@ void run_packed(Context& context, const Gemm<T>& g, const PartDone* done, const 
 }
 
 template <class T>
-void run_in_place(Context& context, const Gemm<T>& g, const PartDone* done, const Kernels<T>& kernels) {
+void run_in_place(Context& context, const Gemm<T>& g, const Epilogue* done, const Kernels<T>& kernels) {
   const int64_t threads = block_threads(g);
   const EdgeScratch edges(g);
   const Scratch<T> scratch(context, threads * edges.elements);
-  const BlockShare whole{.part = {0, g.m, 0, g.n}, .step = 0, .end_step = g.k};
-  for_each_share({whole}, g.transpose_a ? 1 : kSharesOfThread, threads,
-                 [&](int64_t, const BlockShare& share, int64_t thread) {
-                   kernels.run({&g, &whole, nullptr, done}, share, scratch.data() + thread * edges.elements);
-                 });
+  const WorkItem whole{.part = {0, g.m, 0, g.n}, .step = 0, .end_step = g.k};
+  for_each_work_item({whole}, g.transpose_a ? 1 : kSharesOfThread, threads,
+                     [&](int64_t, const WorkItem& share, int64_t thread) {
+                       kernels.run({&g, &whole, nullptr, done}, share, scratch.data() + thread * edges.elements);
+                     });
 }
 
 // k = 0: C = bias, or C += bias.
 template <class T>
-void run_without_steps(const Gemm<T>& g, const PartDone* done) {
+void run_without_steps(const Gemm<T>& g, const Epilogue* done) {
   for (int64_t i = 0; i < g.m; ++i) {
     for (int64_t j = 0; j < g.n; ++j) {
       T& c = g.c[i * g.n + j];
@@ -121,20 +119,20 @@ void run_without_steps(const Gemm<T>& g, const PartDone* done) {
 }
 
 template <class T>
-void block_gemm_by(Context& context, const Gemm<T>& g, const PartDone* done, const Kernels<T>& kernels) {
+void block_gemm_by(Context& context, const Gemm<T>& g, const Epilogue* done, const Kernels<T>& kernels) {
   if (g.m == 0 || g.n == 0) return;
   if (g.k == 0) return run_without_steps(g, done);
   if (g.transpose_b) return run_packed(context, g, done, kernels);
-  if (in_halves(g) && done == nullptr) return run_halves(context, g, kernels);
+  if (use_split_k(g) && done == nullptr) return run_split_k(context, g, kernels);
   run_in_place(context, g, done, kernels);
 }
 
 }  // namespace
 
-void block_gemm(Context& context, const Gemm<float>& product, const PartDone* done) {
+void block_gemm(Context& context, const Gemm<float>& product, const Epilogue* done) {
   block_gemm_by(context, product, done, {HWY_DYNAMIC_DISPATCH(run_f32), HWY_DYNAMIC_DISPATCH(pack_f32)});
 }
-void block_gemm(Context& context, const Gemm<double>& product, const PartDone* done) {
+void block_gemm(Context& context, const Gemm<double>& product, const Epilogue* done) {
   block_gemm_by(context, product, done, {HWY_DYNAMIC_DISPATCH(run_f64), HWY_DYNAMIC_DISPATCH(pack_f64)});
 }
 

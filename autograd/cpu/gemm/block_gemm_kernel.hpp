@@ -1,4 +1,4 @@
-// Loop nest of the blocked GEMM over one work item (BlockShare), with the loops and names of BLIS:
+// Loop nest of the blocked GEMM over one work item (WorkItem), with the loops and names of BLIS:
 //   for NC = kColumns columns of C
 //     for KC = kSteps of k (kTransposedSteps for A^T)
 //       for MR = kStrip rows
@@ -79,7 +79,7 @@ HWY_NOINLINE void run_block(const BlockWork<T>& w) {
 // Packs B^T into panels: the columns [begin, end) of `of.part`, over the k range of `of`. It is not inlined for the
 // same reason.
 template <class T>
-HWY_NOINLINE void pack_transposed(const Gemm<T>& g, const BlockShare& of, int64_t begin, int64_t end, T* panels) {
+HWY_NOINLINE void pack_transposed(const Gemm<T>& g, const WorkItem& of, int64_t begin, int64_t end, T* panels) {
   const int64_t steps = of.end_step - of.step;
   pack_panels(g.b + (of.part.column + begin) * g.k + of.step, g.k, end - begin, steps, T(1), panels + begin * steps);
 }
@@ -88,7 +88,7 @@ HWY_NOINLINE void pack_transposed(const Gemm<T>& g, const BlockShare& of, int64_
 template <class T>
 class BlockGemm {
  public:
-  BlockGemm(const Gemm<T>& g, const BlockShare& whole, const BlockShare& share, const T* panels, T* scratch)
+  BlockGemm(const Gemm<T>& g, const WorkItem& whole, const WorkItem& share, const T* panels, T* scratch)
       : g_(g), whole_(whole), share_(share), panels_(panels) {
     const EdgeScratch edges(g);
     edge_c_ = scratch;
@@ -96,7 +96,7 @@ class BlockGemm {
     edge_panel_ = scratch + edges.panel;
   }
 
-  void run(const PartDone* done) {
+  void run(const Epilogue* done) {
     const Part& part = share_.part;
     const int64_t most = g_.transpose_a ? kTransposedSteps : kSteps;
     for (column_ = part.column; column_ < part.end_column; column_ += kColumns) {
@@ -104,7 +104,7 @@ class BlockGemm {
       for (step_ = share_.step; step_ < share_.end_step; step_ += most) {
         steps_ = std::min(most, share_.end_step - step_);
         if (!g_.transpose_b) take_edge();
-        if (g_.transpose_a) look_ahead(std::min(most, share_.end_step - step_ - steps_));
+        if (g_.transpose_a) prefetch_next_k(std::min(most, share_.end_step - step_ - steps_));
         for (row_ = part.row; row_ < part.end_row; row_ += kStrip) {
           strip();
           if (done != nullptr && step_ + steps_ == g_.k) (*done)({row_, row_ + rows_, column_, column_ + columns_});
@@ -126,7 +126,7 @@ class BlockGemm {
   }
 
   // For A^T, prefetches the next KC range of A and B during this one: saved activations are usually out of cache.
-  void look_ahead(int64_t next_steps) {
+  void prefetch_next_k(int64_t next_steps) {
     if (next_steps == 0) return;
     const int64_t next = step_ + steps_, rows = share_.part.end_row - share_.part.row;
     const int64_t blocks = ceil_divide(rows, kStrip) * ceil_divide(columns_, panel_width<T>());
@@ -215,7 +215,7 @@ class BlockGemm {
   }
 
   const Gemm<T>& g_;
-  const BlockShare &whole_, &share_;
+  const WorkItem &whole_, &share_;
   const T* panels_;
   T *edge_c_, *edge_left_, *edge_panel_;
   Ahead<T> left_ahead_, right_ahead_;

@@ -23,7 +23,7 @@ inline constexpr int64_t kSharesOfThread = 4;
 
 // A work item: a part of C and the range [step, end_step) of k. `starts`: this range is the first for these elements,
 // so C starts from 0 (or from C with Gemm::add) plus the bias; otherwise the range accumulates into C.
-struct BlockShare {
+struct WorkItem {
   Part part = {};
   int64_t step = 0, end_step = 0;
   bool starts = true;
@@ -33,9 +33,9 @@ struct BlockShare {
 template <class T>
 struct BlockCall {
   const Gemm<T>* product;
-  const BlockShare* whole;    // the range of C and k that was divided
+  const WorkItem* whole;      // the range of C and k that was divided
   const T* panels = nullptr;  // B^T of `whole`, packed
-  const PartDone* done = nullptr;
+  const Epilogue* done = nullptr;
 };
 
 // Whether to use split-K. A weight gradient accumulates over the rows of a batch, of which each thread has one half in
@@ -43,7 +43,7 @@ struct BlockCall {
 // reading half of A and B from the caches of the other core: 7 % of a training step if the two cores share no cache,
 // nothing if they do.
 template <class T>
-bool in_halves(const Gemm<T>& g) {
+bool use_split_k(const Gemm<T>& g) {
   return g.transpose_a && !g.transpose_b && g.k >= 2 * kTransposedSteps && g.m * g.n <= (1 << 17);
 }
 
@@ -67,7 +67,7 @@ template <class T>
 int64_t block_threads(const Gemm<T>& g) {
   constexpr int64_t kGrainOperations = 1 << 16;
   const int64_t pieces = g.m >= g.n ? ceil_divide(g.m, kMostRows) : ceil_divide(g.n, kMostColumns);
-  const int64_t shares = in_halves(g) ? 2 * pieces : pieces;
+  const int64_t shares = use_split_k(g) ? 2 * pieces : pieces;
   return std::clamp<int64_t>(g.m * g.n * g.k / kGrainOperations, 1, std::min<int64_t>(shares, max_threads()));
 }
 
@@ -75,7 +75,7 @@ int64_t block_threads(const Gemm<T>& g) {
 // thread first processes its own chunk of C (split along the longer side), then leftover work items of other threads.
 // If one thread is delayed, the others wait less.
 template <class Run>
-void for_each_share(const std::vector<BlockShare>& whole, int64_t shares_of_thread, int64_t threads, const Run& run) {
+void for_each_work_item(const std::vector<WorkItem>& whole, int64_t shares_of_thread, int64_t threads, const Run& run) {
   const Part all = whole[0].part;
   const int64_t rows = all.end_row - all.row, columns = all.end_column - all.column;
   const bool by_rows = rows >= columns;
@@ -84,7 +84,7 @@ void for_each_share(const std::vector<BlockShare>& whole, int64_t shares_of_thre
   parallel_tasks(std::ssize(whole) * shares, threads, [&](int64_t task, int64_t thread) {
     const int64_t i = task / shares, number = task % shares;
     const int64_t begin = pieces * number / shares * size, end = pieces * (number + 1) / shares * size;
-    BlockShare share = whole[static_cast<size_t>(i)];
+    WorkItem share = whole[static_cast<size_t>(i)];
     if (by_rows) {
       share.part.row = all.row + begin;
       share.part.end_row = std::min(all.row + end, all.end_row);

@@ -21,14 +21,14 @@ struct Gemm {
   Out* c = nullptr;
   bool transpose_a = false, transpose_b = false;
   bool add = false;
-  const ComputeOf<T>* bias = nullptr;
+  const AccumT<T>* bias = nullptr;
 };
 
 // Rows [row, end_row) and columns [column, end_column) of C.
 struct Part {
   int64_t row, end_row, column, end_column;
 };
-using PartDone = FunctionRef<void(const Part&)>;
+using Epilogue = FunctionRef<void(const Part&)>;
 
 void gemm(Context& context, const Gemm<float>& product);
 void gemm(Context& context, const Gemm<double>& product);
@@ -37,8 +37,8 @@ void gemm(Context& context, const Gemm<Bf16, float>& product);
 
 // GEMM with an epilogue callback: calls done(part) once for each complete part of C, from any thread. The parts cover
 // C. With the blocked GEMM, the part is still in a cache then.
-void gemm(Context& context, const Gemm<float>& product, const PartDone& done);
-void gemm(Context& context, const Gemm<double>& product, const PartDone& done);
+void gemm(Context& context, const Gemm<float>& product, const Epilogue& done);
+void gemm(Context& context, const Gemm<double>& product, const Epilogue& done);
 
 // Whether the CPU has bf16 instructions (AVX512_BF16) that oneDNN can use for bf16 GEMMs. Otherwise the operands are
 // widened to f32 first, with the same accuracy, but slower than an f32 GEMM.

@@ -67,7 +67,7 @@ HWY_INLINE void transpose_block(const double* from, int64_t row_stride, double* 
 #endif
 
 // Packs scale * from, (rows, columns), into panels; pads the rows with zeros to a multiple of NR.
-template <class S, class T = ComputeOf<S>>
+template <class S, class T = AccumT<S>>
 HWY_INLINE void pack_panels(const S* from, int64_t row_stride, int64_t rows, int64_t columns, T scale,
                             T* HWY_RESTRICT to) {
   const int64_t width = panel_width<T>();

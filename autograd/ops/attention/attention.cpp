@@ -132,7 +132,7 @@ GradientHeads gradient(const GradientSink& sink, const AttentionProblem& problem
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   const AttentionProblem problem = check(q, k, v, options);
   Output y(q.shape(), q.dtype(), q.device());
-  const Tensor lse = empty({problem.batch, problem.heads, problem.queries}, compute_dtype(q.dtype()), q.device());
+  const Tensor lse = empty({problem.batch, problem.heads, problem.queries}, accumulation_dtype(q.dtype()), q.device());
   HEED_DISPATCH(q.device(), attention_forward,
                 {.problem = problem,
                  .y = heads_in<HeadsOf<void>>(y.ref(), problem),
@@ -161,7 +161,8 @@ Tensor attention_packed(const Tensor& qkv, const AttentionOptions& options) {
   const AttentionProblem problem = check(qkv, options);
   const int64_t first_k = problem.heads, first_v = first_k + problem.kv_heads;
   Output y({problem.batch, problem.queries, problem.heads * problem.head_size}, qkv.dtype(), qkv.device());
-  const Tensor lse = empty({problem.batch, problem.heads, problem.queries}, compute_dtype(qkv.dtype()), qkv.device());
+  const Tensor lse =
+      empty({problem.batch, problem.heads, problem.queries}, accumulation_dtype(qkv.dtype()), qkv.device());
   HEED_DISPATCH(qkv.device(), attention_forward,
                 {.problem = problem,
                  .y = heads_in<HeadsOf<void>>(y.ref(), problem),

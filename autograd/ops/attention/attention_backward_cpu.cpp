@@ -21,7 +21,7 @@ namespace heed::cpu::HWY_NAMESPACE {
 template <class S>
 class BackwardTask {
  public:
-  using T = ComputeOf<S>;  // accumulation dtype; q, k, v, y and their gradients are stored as S
+  using T = AccumT<S>;  // accumulation dtype; q, k, v, y and their gradients are stored as S
 
   BackwardTask(const AttentionBackward& p, const AttentionTask& task, T* scratch)
       : p_(p),
@@ -258,7 +258,7 @@ class BackwardTask {
 
   const AttentionBackward& p_;
   const AttentionTask& task_;
-  const Visibility visible_;
+  const KeyRange visible_;
   const int64_t head_size_, row_size_;
   DropoutRow dropout_;
   const bool wants_dq_, wants_dk_, wants_dv_;
@@ -286,7 +286,7 @@ HWY_EXPORT(backward_task);
 
 void attention_backward(Context& context, const AttentionBackward& p) {
   if (p.problem.batch == 0 || (p.problem.queries == 0 && p.problem.keys == 0)) return;
-  visit_compute(compute_dtype(p.problem.dtype), [&](auto zero) {
+  visit_accumulation(accumulation_dtype(p.problem.dtype), [&](auto zero) {
     using T = decltype(zero);
     const int64_t threads = threads_for(p.problem);
     const std::vector<AttentionTask> tasks = backward_tasks(p.problem, threads);

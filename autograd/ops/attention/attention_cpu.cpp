@@ -24,7 +24,7 @@ namespace heed::cpu::HWY_NAMESPACE {
 template <class S>
 class ForwardTask {
  public:
-  using T = ComputeOf<S>;  // accumulation dtype; q, k, v and y are stored as S
+  using T = AccumT<S>;  // accumulation dtype; q, k, v and y are stored as S
 
   ForwardTask(const AttentionForward& p, const AttentionTask& task, T* scratch)
       : p_(p),
@@ -213,7 +213,7 @@ class ForwardTask {
 
   const AttentionForward& p_;
   const AttentionTask& task_;
-  const Visibility visible_;
+  const KeyRange visible_;
   const int64_t head_size_, row_size_;
   DropoutRow dropout_;
   Rows<const T> queries_ = {}, values_ = {};
@@ -247,7 +247,7 @@ void attention_forward(Context& context, const AttentionForward& p) {
   const int64_t threads = threads_for(p.problem);
   const int64_t shares = std::clamp<int64_t>(ceil_divide(kTasksPerThread * threads, kv_heads), 1,
                                              ceil_divide(p.problem.queries, kTileQueries));
-  visit_compute(compute_dtype(p.problem.dtype), [&](auto zero) {
+  visit_accumulation(accumulation_dtype(p.problem.dtype), [&](auto zero) {
     using T = decltype(zero);
     for_each_task<T>(context, kv_heads * shares, threads, ForwardLayout<T>(p.problem), [&](int64_t i, T* scratch) {
       const int64_t kv_head = i / shares;

@@ -35,13 +35,13 @@ struct Forward {
 // Online softmax of the rows of a thread.
 template <int kQueries>
 struct SoftmaxRows {
-  OnlineSoftmax row[kQueries / kTeams];
+  OnlineSoftmax row[kQueries / kGroups];
 
   // Replaces scores with unnormalised probabilities and rescales `sums` (the accumulators of y) to the new maximum.
   template <int kKeys, int kColumns>
   __device__ void take(Sums<kQueries, kKeys>& scores, Sums<kQueries, kColumns>& sums) {
 #pragma unroll
-    for (int i = 0; i < kQueries / kTeams; ++i) {
+    for (int i = 0; i < kQueries / kGroups; ++i) {
       float highest = row[i].maximum;
 #pragma unroll
       for (float score : scores.at[i]) highest = fmaxf(score, highest);
@@ -55,9 +55,9 @@ struct SoftmaxRows {
 };
 
 template <int kQueries, int kKeys>
-__device__ void mask_scores(Sums<kQueries, kKeys>& scores, float scale, bool all, const SeenByRows<kQueries>& seen) {
+__device__ void mask_scores(Sums<kQueries, kKeys>& scores, float scale, bool all, const RowKeyRanges<kQueries>& seen) {
 #pragma unroll
-  for (int i = 0; i < kQueries / kTeams; ++i) {
+  for (int i = 0; i < kQueries / kGroups; ++i) {
 #pragma unroll
     for (int j = 0; j < kKeys / kLanes; ++j) {
       scores.at[i][j] = all || seen.sees(i, j) ? scores.at[i][j] * scale : -INFINITY;
@@ -68,11 +68,11 @@ __device__ void mask_scores(Sums<kQueries, kKeys>& scores, float scale, bool all
 template <class T, int kColumns>
 __global__ void __launch_bounds__(kTileThreads) attention_kernel(const Forward p) {
   using Tiles = ForwardTiles<kColumns>;
-  constexpr int kQueries = Tiles::kQueries, kKeys = Tiles::kKeys, kMine = kQueries / kTeams;
+  constexpr int kQueries = Tiles::kQueries, kKeys = Tiles::kKeys, kMine = kQueries / kGroups;
   Tiles& tiles = dynamic_shared<Tiles>();
   const AttentionShape& shape = p.shape;
   const Place place = place_of(blockIdx.x, shape.batch, shape.heads, (shape.queries + kQueries - 1) / kQueries, true);
-  const Sight sight = mask_of(shape, place.batch).of_queries;
+  const MaskRange sight = mask_of(shape, place.batch).of_queries;
   const int kv_head = place.head / (shape.heads / shape.kv_heads), query = place.tile * kQueries;
   const Span queries{query, query + kQueries}, part{sight.first_row, sight.end_row}, keys = sight.of_any(queries);
   const auto k = rows_of<T>(p.k, place.batch, kv_head), v = rows_of<T>(p.v, place.batch, kv_head);
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_kernel(const Forward p
     load_tile(tiles.v, v, p.format, key, keys);
     __syncthreads();
     const bool all = sight.all(queries, {key, key + kKeys});
-    const SeenByRows<kQueries> seen(sight, query, key);
+    const RowKeyRanges<kQueries> seen(sight, query, key);
     auto weights = products(tiles.q, tiles.k);
     mask_scores(weights, shape.scale_log2, all, seen);
     softmax.take(weights, sums);
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_kernel(const Forward p
     const float total = warp_reduce<kLanes>(softmax.row[i].sum, Sum{}), factor = shape.keep_scale / total;
 #pragma unroll
     for (float& sum : sums.at[i]) sum *= factor;
-    if (lane_of_team() == 0 && row < shape.queries) {
+    if (lane_of_group() == 0 && row < shape.queries) {
       const int64_t head = static_cast<int64_t>(place.batch) * shape.heads + place.head;
       p.lse[head * shape.queries + row] =
           row >= part.begin && row < part.end ? softmax.row[i].log_sum(total) : INFINITY;

@@ -76,11 +76,11 @@ __device__ __forceinline__ void weigh(const AttentionShape& shape, Pairs& scores
 template <class T, int kColumns>
 __global__ void __launch_bounds__(kTileThreads) query_gradient_kernel(const Backward p) {
   using Tiles = BackwardTiles<kColumns>;
-  constexpr int kRows = Tiles::kRows, kOthers = Tiles::kOthers, kMine = kRows / kTeams;
+  constexpr int kRows = Tiles::kRows, kOthers = Tiles::kOthers, kMine = kRows / kGroups;
   Tiles& tiles = dynamic_shared<Tiles>();
   const AttentionShape& shape = p.shape;
   const Place place = place_of(blockIdx.x, shape.batch, shape.heads, (shape.queries + kRows - 1) / kRows, true);
-  const Sight sight = mask_of(shape, place.batch).of_queries;
+  const MaskRange sight = mask_of(shape, place.batch).of_queries;
   const int kv_head = place.head / (shape.heads / shape.kv_heads), query = place.tile * kRows;
   const Span queries{query, query + kRows}, part{sight.first_row, sight.end_row}, keys = sight.of_any(queries);
   const auto k = rows_of<T>(p.k, place.batch, kv_head), v = rows_of<T>(p.v, place.batch, kv_head);
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kTileThreads) query_gradient_kernel(const Back
     load_tile(tiles.other_v_or_dy, v, p.format, key, keys);
     __syncthreads();
     const bool all = sight.all(queries, {key, key + kOthers});
-    const SeenByRows<kRows> seen(sight, query, key);
+    const RowKeyRanges<kRows> seen(sight, query, key);
     auto scores = products(tiles.q_or_k, tiles.other_k_or_q), dscores = products(tiles.dy_or_v, tiles.other_v_or_dy);
     const unsigned kept = shape.drops ? kept_of_queries<kRows, kOthers>(words, query, key) : ~0u;
     weigh(
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kTileThreads) key_gradient_kernel(const Backwa
   Tiles& tiles = dynamic_shared<Tiles>();
   const AttentionShape& shape = p.shape;
   const Place place = place_of(blockIdx.x, shape.batch, shape.kv_heads, (shape.keys + kRows - 1) / kRows, false);
-  const Sight sight = mask_of(shape, place.batch).of_keys;
+  const MaskRange sight = mask_of(shape, place.batch).of_keys;
   const int key = place.tile * kRows, group = shape.heads / shape.kv_heads;
   const Span keys{key, key + kRows}, part{sight.first_row, sight.end_row}, queries = sight.of_any(keys);
 
@@ -142,12 +142,12 @@ __global__ void __launch_bounds__(kTileThreads) key_gradient_kernel(const Backwa
       }
       __syncthreads();
       const bool all = sight.all(keys, {query, query + kOthers});
-      const SeenByRows<kRows> seen(sight, key, query);
+      const RowKeyRanges<kRows> seen(sight, key, query);
       auto scores = products(tiles.q_or_k, tiles.other_k_or_q), dscores = products(tiles.dy_or_v, tiles.other_v_or_dy);
       const unsigned kept = shape.drops ? kept_of_keys<kRows, kOthers>(words, key, query) : ~0u;
       weigh(
           shape, scores, dscores, kept, [&](int i, int j) { return all || seen.sees(i, j); },
-          [&](int, int j) { return tiles.of_query[lane_of_team() + kLanes * j]; });
+          [&](int, int j) { return tiles.of_query[lane_of_group() + kLanes * j]; });
       if (p.dv.data != nullptr) {
         store_weights(tiles.pairs, scores);
         __syncwarp();

@@ -61,7 +61,7 @@ struct Span {
 // The mask of one side of a sequence: for queries as rows, the key range of each query; for keys as rows, the range of
 // queries that attend to each key. Rows outside [first_row, end_row) are masked completely. The range of any other row
 // is of(row), whose begin and end never decrease with the row.
-struct Sight {
+struct MaskRange {
   int first_row, end_row;
   int begin, end;              // bounds of the ranges of all rows
   int begin_shift, end_shift;  // causal: of(row) is within [row + begin_shift, row + end_shift)
@@ -80,7 +80,7 @@ struct Sight {
 };
 
 struct Mask {
-  Sight of_queries, of_keys;
+  MaskRange of_queries, of_keys;
 };
 
 // The same mask as visibility() in attention_plan.hpp, but keys are counted from the first key of the tensor.

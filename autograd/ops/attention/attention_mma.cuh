@@ -171,12 +171,12 @@ __device__ __forceinline__ void add_weighted(const PackedWeights<kBlocks, kOther
   }
 }
 
-// The ranges (Sight) of the rows of a lane, relative to the first column `column` of a tile of the other side.
+// The ranges (MaskRange) of the rows of a lane, relative to the first column `column` of a tile of the other side.
 template <int kBlocks>
-struct SeenByFragment {
+struct FragmentKeyRanges {
   Span of[kBlocks][2];
 
-  __device__ SeenByFragment(const Sight& sight, int first_row, int column) {
+  __device__ FragmentKeyRanges(const MaskRange& sight, int first_row, int column) {
 #pragma unroll
     for (int n = 0; n < 2 * kBlocks; ++n) {
       const Span span = sight.of(first_row + 8 * n + group());
@@ -195,7 +195,7 @@ struct SeenByFragment {
 template <int kBlocks, int kOthers, int kColumns>
 __device__ __forceinline__ void add_seen(const PackedWeights<kBlocks, kOthers>& weights,
                                          const MmaTile<kOthers, kColumns>& b, Fragment<kBlocks, kColumns>& sums,
-                                         const Sight& sight, int first_row, int column) {
+                                         const MaskRange& sight, int first_row, int column) {
 #pragma unroll
   for (int n = 0; n < 2 * kBlocks; ++n) {
     const int m = n / 2, half = n % 2 * 2;

@@ -38,7 +38,7 @@ inline bool drops_all(const AttentionProblem& p) { return drop_below(p) > 0xFFFF
 
 // The mask of one sequence as key ranges: a query in [first_query, end_query) attends to keys [first_key, first_key +
 // seen(query)), at least one key; all other queries attend to no key.
-struct Visibility {
+struct KeyRange {
   int64_t first_key = 0, keys = 0;
   int64_t first_query = 0, end_query = 0;
   bool causal = false;
@@ -52,14 +52,14 @@ struct Visibility {
   }
 };
 
-inline Visibility visibility(const AttentionProblem& p, int64_t batch) {
+inline KeyRange visibility(const AttentionProblem& p, int64_t batch) {
   const int64_t length = p.lengths ? p.lengths.as<int32_t>()[batch] : p.keys;
-  Visibility v{.first_key = p.side == PaddingSide::left ? p.keys - length : 0,
-               .keys = length,
-               .first_query = 0,
-               .end_query = p.queries,
-               .causal = p.causal,
-               .shift = 0};
+  KeyRange v{.first_key = p.side == PaddingSide::left ? p.keys - length : 0,
+             .keys = length,
+             .first_query = 0,
+             .end_query = p.queries,
+             .causal = p.causal,
+             .shift = 0};
   v.shift = p.keys - p.queries - v.first_key + 1;
   if (p.queries == p.keys) {
     v.first_query = v.first_key;
@@ -71,7 +71,7 @@ inline Visibility visibility(const AttentionProblem& p, int64_t batch) {
   return v;
 }
 
-inline int64_t query_tiles(const Visibility& v) { return ceil_divide(v.end_query - v.first_query, kTileQueries); }
+inline int64_t query_tiles(const KeyRange& v) { return ceil_divide(v.end_query - v.first_query, kTileQueries); }
 
 // Tiles first, first + step, first + 2 step …: interleaved, so that the tasks of a causal triangle are about equally
 // long.

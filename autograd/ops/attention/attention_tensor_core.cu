@@ -76,7 +76,7 @@ struct SoftmaxRows {
 };
 
 template <int kKeys>
-__device__ __forceinline__ void mask_scores(Fragment<kBlocks, kKeys>& scores, const SeenByFragment<kBlocks>& seen) {
+__device__ __forceinline__ void mask_scores(Fragment<kBlocks, kKeys>& scores, const FragmentKeyRanges<kBlocks>& seen) {
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) {
 #pragma unroll
@@ -148,7 +148,7 @@ class ForwardBlock {
       if (!takes_part) continue;
       const bool all = sight_.all(queries, {key, key + kKeys});
       if (p_.shape.scale_log2 < 0) weights.scale(-1);
-      if (!all) mask_scores(weights, SeenByFragment<kBlocks>(sight_, query_, key));
+      if (!all) mask_scores(weights, FragmentKeyRanges<kBlocks>(sight_, query_, key));
       softmax_.take(weights, fabsf(p_.shape.scale_log2), sums_);
       if (p_.shape.drops) {
         weights.clear_unless([&](int m, int j, int e) { return (kept[m] >> (4 * j + e) & 1u) != 0; });
@@ -187,7 +187,7 @@ class ForwardBlock {
   const Forward& p_;
   ForwardTiles<kColumns>& tiles_;
   const Place place_;
-  const Sight sight_;
+  const MaskRange sight_;
   const int query_;  // the first query of the warp
   Fragment<kBlocks, kColumns> sums_;
   SoftmaxRows softmax_;

@@ -60,7 +60,7 @@ struct Backward {
 template <int kBlocks, class OfQuery>
 __device__ __forceinline__ void weigh(const AttentionShape& shape, Fragment<kBlocks, kOthers>& scores,
                                       Fragment<kBlocks, kOthers>& products, bool all,
-                                      const SeenByFragment<kBlocks>& seen, const unsigned (&kept)[kBlocks],
+                                      const FragmentKeyRanges<kBlocks>& seen, const unsigned (&kept)[kBlocks],
                                       const OfQuery& of_query) {
   const auto is_seen = [&](int m, int j, int e) { return seen.sees(m, j, e); };
   const auto is_kept = [&](int m, int j, int e) { return (kept[m] >> (4 * j + e) & 1u) != 0; };
@@ -89,7 +89,7 @@ __device__ __forceinline__ void weigh(const AttentionShape& shape, Fragment<kBlo
 template <int kBlocks, int kColumns>
 __device__ __forceinline__ void add_pairs(const Fragment<kBlocks, kOthers>& pairs,
                                           const MmaTile<kOthers, kColumns>& tile, Fragment<kBlocks, kColumns>& sums,
-                                          bool exact, const Sight& sight, int first_row, int column) {
+                                          bool exact, const MaskRange& sight, int first_row, int column) {
   const PackedWeights<kBlocks, kOthers> packed(pairs);
   if (exact) {
     add_seen(packed, tile, sums, sight, first_row, column);
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(cons
   Tiles& tiles = dynamic_shared<Tiles>();
   const AttentionShape& shape = p.shape;
   const Place place = place_of(blockIdx.x, shape.batch, shape.heads, (shape.queries + kRows - 1) / kRows, true);
-  const Sight sight = mask_of(shape, place.batch).of_queries;
+  const MaskRange sight = mask_of(shape, place.batch).of_queries;
   const int kv_head = place.head / (shape.heads / shape.kv_heads), query = place.tile * kRows;
   const int row = warp_of_thread() * 16 * kBlocks, first = query + row;  // the warp's, in tile and sequence
   const Span part{sight.first_row, sight.end_row}, mine{first, first + 16 * kBlocks};
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(cons
       auto scores = products<kBlocks>(tiles.q_or_k, row, other.k_or_q);
       auto dscores = products<kBlocks>(tiles.dy_or_v, row, other.v_or_dy);
       const bool all = sight.all(mine, {key, key + kOthers});
-      weigh(shape, scores, dscores, all, SeenByFragment<kBlocks>(sight, first, key), kept,
+      weigh(shape, scores, dscores, all, FragmentKeyRanges<kBlocks>(sight, first, key), kept,
             [&](int m, int, int e) { return statistics[m][e / 2]; });
       add_pairs(dscores, other.k_or_q, dq, pass > 0 && !all, sight, first, key);
     }
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
   Tiles& tiles = dynamic_shared<Tiles>();
   const AttentionShape& shape = p.shape;
   const Place place = place_of(blockIdx.x, shape.batch, shape.kv_heads, (shape.keys + kRows - 1) / kRows, false);
-  const Sight sight = mask_of(shape, place.batch).of_keys;
+  const MaskRange sight = mask_of(shape, place.batch).of_keys;
   const int heads = shape.heads / shape.kv_heads, key = place.tile * kRows;
   const int row = warp_of_thread() * 16 * kBlocks, first = key + row;  // the warp's, in tile and sequence
   const Span part{sight.first_row, sight.end_row}, mine{first, first + 16 * kBlocks};
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
         auto scores = products<kBlocks>(tiles.q_or_k, row, other.k_or_q);
         auto dscores = products<kBlocks>(tiles.dy_or_v, row, other.v_or_dy);
         const bool all = sight.all(mine, {now.query, now.query + kOthers});
-        weigh(shape, scores, dscores, all, SeenByFragment<kBlocks>(sight, first, now.query), kept,
+        weigh(shape, scores, dscores, all, FragmentKeyRanges<kBlocks>(sight, first, now.query), kept,
               [&](int, int j, int e) { return other.of_query[8 * j + pair() + e % 2]; });
         const bool exact = pass > 0 && !all;
         if (p.dv.data != nullptr) add_pairs(scores, other.v_or_dy, dv, exact, sight, first, now.query);

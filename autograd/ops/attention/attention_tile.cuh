@@ -1,4 +1,4 @@
-// Tiles of attention in f32 on CUDA cores (SIMT): 128 threads as 8 thread groups ("teams") of 16 lanes.
+// Tiles of attention in f32 on CUDA cores (SIMT): 128 threads as 8 thread groups of 16 lanes.
 //
 // A thread group owns the rows row_of() of the thread block's tile: only it reads what it wrote of them to shared
 // memory, and as 16 lanes are half a warp, __syncwarp() suffices. In the GEMM a b^T (products()) a lane computes
@@ -15,29 +15,29 @@
 
 namespace heed::cuda {
 
-constexpr int kTileThreads = 128, kLanes = 16, kTeams = kTileThreads / kLanes;
+constexpr int kTileThreads = 128, kLanes = 16, kGroups = kTileThreads / kLanes;
 
 template <int kRows, int kColumns>
 struct alignas(16) Tile {
   float row[kRows][kColumns + 4];
 };
 
-__device__ inline int lane_of_team() { return static_cast<int>(threadIdx.x) % kLanes; }
+__device__ inline int lane_of_group() { return static_cast<int>(threadIdx.x) % kLanes; }
 
 // Row i of a thread in a tile of kRows rows. Up to four of them are adjacent.
 template <int kRows>
-constexpr int neighbours = kRows / kTeams < 4 ? kRows / kTeams : 4;
+constexpr int neighbours = kRows / kGroups < 4 ? kRows / kGroups : 4;
 template <int kRows>
 __device__ __forceinline__ int row_of(int i) {
   constexpr int kNeighbours = neighbours<kRows>;
-  const int team = static_cast<int>(threadIdx.x) / kLanes;
-  return (i / kNeighbours * kTeams + team) * kNeighbours + i % kNeighbours;
+  const int group = static_cast<int>(threadIdx.x) / kLanes;
+  return (i / kNeighbours * kGroups + group) * kNeighbours + i % kNeighbours;
 }
 
 // Accumulators of a thread: its rows x its columns.
 template <int kRows, int kColumns>
 struct Sums {
-  float at[kRows / kTeams][kColumns / kLanes];
+  float at[kRows / kGroups][kColumns / kLanes];
 };
 
 // How kernels read and write the rows of the heads of a problem.
@@ -76,13 +76,13 @@ __device__ __forceinline__ void load_tile(Tile<kRows, kColumns>& tile, const Row
 template <int kRows, int kOthers, int kColumns>
 __device__ __forceinline__ Sums<kRows, kOthers> products(const Tile<kRows, kColumns>& a,
                                                          const Tile<kOthers, kColumns>& b) {
-  constexpr int kMine = kRows / kTeams, kEach = kOthers / kLanes;
+  constexpr int kMine = kRows / kGroups, kEach = kOthers / kLanes;
   Sums<kRows, kOthers> sums{};
 #pragma unroll 1
   for (int c = 0; c < kColumns; c += 4) {
     Floats<4> others[kEach];
 #pragma unroll
-    for (int j = 0; j < kEach; ++j) others[j] = load<4>(&b.row[lane_of_team() + kLanes * j][c]);
+    for (int j = 0; j < kEach; ++j) others[j] = load<4>(&b.row[lane_of_group() + kLanes * j][c]);
 #pragma unroll
     for (int i = 0; i < kMine; ++i) {
       const Floats<4> mine = load<4>(&a.row[row_of<kRows>(i)][c]);
@@ -99,10 +99,10 @@ __device__ __forceinline__ Sums<kRows, kOthers> products(const Tile<kRows, kColu
 template <int kRows, int kOthers>
 __device__ __forceinline__ void store_weights(Tile<kRows, kOthers>& to, const Sums<kRows, kOthers>& weights) {
 #pragma unroll
-  for (int i = 0; i < kRows / kTeams; ++i) {
+  for (int i = 0; i < kRows / kGroups; ++i) {
 #pragma unroll
     for (int j = 0; j < kOthers / kLanes; ++j) {
-      to.row[row_of<kRows>(i)][lane_of_team() + kLanes * j] = weights.at[i][j];
+      to.row[row_of<kRows>(i)][lane_of_group() + kLanes * j] = weights.at[i][j];
     }
   }
 }
@@ -112,7 +112,7 @@ __device__ __forceinline__ void store_weights(Tile<kRows, kOthers>& to, const Su
 template <int kRows, int kOthers, int kColumns, class Uses>
 __device__ __forceinline__ void add_weighted(const Tile<kRows, kOthers>& weights, const Tile<kOthers, kColumns>& b,
                                              Sums<kRows, kColumns>& sums, const Uses& uses) {
-  constexpr int kMine = kRows / kTeams, kPairs = kColumns / 32;
+  constexpr int kMine = kRows / kGroups, kPairs = kColumns / 32;
 #pragma unroll 1
   for (int k = 0; k < kOthers; k += 4) {
     Floats<4> mine[kMine];
@@ -122,7 +122,7 @@ __device__ __forceinline__ void add_weighted(const Tile<kRows, kOthers>& weights
     for (int e = 0; e < 4; ++e) {
       Floats<2> others[kPairs];
 #pragma unroll
-      for (int j = 0; j < kPairs; ++j) others[j] = load<2>(&b.row[k + e][2 * lane_of_team() + 32 * j]);
+      for (int j = 0; j < kPairs; ++j) others[j] = load<2>(&b.row[k + e][2 * lane_of_group() + 32 * j]);
 #pragma unroll
       for (int i = 0; i < kMine; ++i) {
         if (!uses(i, k + e)) continue;
@@ -136,20 +136,20 @@ __device__ __forceinline__ void add_weighted(const Tile<kRows, kOthers>& weights
   }
 }
 
-// The ranges (Sight) of the rows of a thread, relative to the first column `column` of a tile of the other side.
+// The ranges (MaskRange) of the rows of a thread, relative to the first column `column` of a tile of the other side.
 template <int kRows>
-struct SeenByRows {
-  Span of[kRows / kTeams];
+struct RowKeyRanges {
+  Span of[kRows / kGroups];
 
-  __device__ SeenByRows(const Sight& sight, int first_row, int column) {
+  __device__ RowKeyRanges(const MaskRange& sight, int first_row, int column) {
 #pragma unroll
-    for (int i = 0; i < kRows / kTeams; ++i) {
+    for (int i = 0; i < kRows / kGroups; ++i) {
       const Span span = sight.of(first_row + row_of<kRows>(i));
       of[i] = {span.begin - column, span.end - column};
     }
   }
   __device__ bool sees(int i, int j) const {
-    const int column = lane_of_team() + kLanes * j;
+    const int column = lane_of_group() + kLanes * j;
     return column >= of[i].begin && column < of[i].end;
   }
 };
@@ -157,7 +157,7 @@ struct SeenByRows {
 // The same with a mask; all: no element of the tile is masked.
 template <int kRows, int kOthers, int kColumns>
 __device__ __forceinline__ void add_weighted(const Tile<kRows, kOthers>& weights, const Tile<kOthers, kColumns>& b,
-                                             Sums<kRows, kColumns>& sums, bool all, const SeenByRows<kRows>& seen) {
+                                             Sums<kRows, kColumns>& sums, bool all, const RowKeyRanges<kRows>& seen) {
   if (all) {
     add_weighted(weights, b, sums, [](int, int) { return true; });
   } else {
@@ -169,9 +169,9 @@ __device__ __forceinline__ void add_weighted(const Tile<kRows, kOthers>& weights
 // queries: four lanes hold the 4 keys of a Philox counter, and each computes the counter for another one of their rows.
 template <int kRows, int kOthers>
 __device__ __forceinline__ unsigned kept_of_queries(const KeptWeights& weights, int first_query, int first_key) {
-  constexpr int kMine = kRows / kTeams, kEach = kOthers / kLanes, kNeighbours = neighbours<kRows>;
+  constexpr int kMine = kRows / kGroups, kEach = kOthers / kLanes, kNeighbours = neighbours<kRows>;
   static_assert(kMine * kEach <= 32);
-  const int lane = lane_of_team(), word = lane % 4;
+  const int lane = lane_of_group(), word = lane % 4;
   unsigned kept = 0;
 #pragma unroll 1
   for (int n = 0; n < kMine * kEach; n += kNeighbours) {
@@ -186,20 +186,20 @@ __device__ __forceinline__ unsigned kept_of_queries(const KeptWeights& weights, 
 // The same with keys as rows: a thread holds all the keys of the counters that it computes.
 template <int kRows, int kOthers>
 __device__ __forceinline__ unsigned kept_of_keys(const KeptWeights& weights, int first_key, int first_query) {
-  constexpr int kMine = kRows / kTeams, kEach = kOthers / kLanes, kNeighbours = neighbours<kRows>;
+  constexpr int kMine = kRows / kGroups, kEach = kOthers / kLanes, kNeighbours = neighbours<kRows>;
   static_assert(kMine * kEach <= 32);
   unsigned kept = 0;
 #pragma unroll 1
   for (int n = 0; n < kMine * kEach; n += kNeighbours) {
     const int key = first_key + row_of<kRows>(n % kMine);
-    const unsigned bits = weights.four(first_query + n / kMine * kLanes + lane_of_team(), key) >> key % 4;
+    const unsigned bits = weights.four(first_query + n / kMine * kLanes + lane_of_group(), key) >> key % 4;
     kept |= (bits & ((1u << kNeighbours) - 1)) << n;
   }
   return kept;
 }
 template <int kRows, int kOthers>
 __device__ __forceinline__ void drop(Sums<kRows, kOthers>& weights, unsigned kept) {
-  constexpr int kMine = kRows / kTeams;
+  constexpr int kMine = kRows / kGroups;
 #pragma unroll
   for (int i = 0; i < kMine; ++i) {
 #pragma unroll
@@ -223,13 +223,13 @@ template <int kRows, int kColumns, class T>
 __device__ __forceinline__ void store_tile(const Rows<T>& to, const RowFormat& format, int first, int rows, Span part,
                                            const Sums<kRows, kColumns>& sums, bool add) {
 #pragma unroll
-  for (int i = 0; i < kRows / kTeams; ++i) {
+  for (int i = 0; i < kRows / kGroups; ++i) {
     const int row = first + row_of<kRows>(i);
     const bool takes_part = row >= part.begin && row < part.end;
     if (row >= rows || (add && !takes_part)) continue;
 #pragma unroll
     for (int j = 0; j < kColumns / kLanes; j += 2) {
-      const int c = 2 * lane_of_team() + kLanes * j;
+      const int c = 2 * lane_of_group() + kLanes * j;
       T* address = to.at(row) + c;
       Floats<2> floats{};
       if (takes_part) floats = {sums.at[i][j], sums.at[i][j + 1]};

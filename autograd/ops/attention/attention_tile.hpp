@@ -19,7 +19,7 @@ namespace heed::cpu::HWY_NAMESPACE {
 
 // to[r][c] = scale * from[r][c], columns padded with zeros to whole cache lines. `from` has the storage dtype S (may be
 // bf16), `to` has the accumulation dtype T.
-template <class S, class T = ComputeOf<S>>
+template <class S, class T = AccumT<S>>
 HWY_INLINE void pack_rows(const S* from, int64_t row_stride, int64_t rows, int64_t columns, T scale,
                           T* HWY_RESTRICT to) {
   const hn::ScalableTag<T> d;
@@ -46,7 +46,7 @@ struct Rows {
 
 // Whether a tile can be used in place, without packing: saves 5 % of attention over 64 positions. Its rows must also be
 // close together in memory.
-template <class S, class T = ComputeOf<S>>
+template <class S, class T = AccumT<S>>
 HWY_INLINE bool usable_in_place(int64_t row_stride, int64_t rows, int64_t columns) {
   constexpr int64_t kClose = 1 << 17;  // bytes
   return std::is_same_v<S, T> && columns % kLine<T> == 0 && rows % kMaxStrip == 0 &&
@@ -54,7 +54,7 @@ HWY_INLINE bool usable_in_place(int64_t row_stride, int64_t rows, int64_t column
 }
 
 // The rows in place if possible, else a copy in `to`, padded with rows of zeros to a multiple of kMaxStrip.
-template <class S, class T = ComputeOf<S>>
+template <class S, class T = AccumT<S>>
 HWY_INLINE Rows<const T> whole_rows(const S* from, int64_t row_stride, int64_t rows, int64_t columns,
                                     T* HWY_RESTRICT to) {
   if constexpr (std::is_same_v<S, T>) {
@@ -67,7 +67,7 @@ HWY_INLINE Rows<const T> whole_rows(const S* from, int64_t row_stride, int64_t r
 }
 
 // to[r][c] = scale * from[r][c], or += if `add`; `from` is packed, `to` is strided.
-template <class S, class T = ComputeOf<S>>
+template <class S, class T = AccumT<S>>
 HWY_INLINE void unpack_rows(const T* HWY_RESTRICT from, int64_t rows, int64_t columns, T scale, bool add, S* to,
                             int64_t row_stride) {
   const hn::ScalableTag<T> d;

@@ -79,7 +79,7 @@ TYPED_TEST(BlockGemm, PartsCoverTheResultOnceWhenTheyAreComplete) {
             }
           }
         };
-        const cpu::PartDone done = look;
+        const cpu::Epilogue done = look;
         const std::vector<TypeParam> result =
             problem.run([&](Context& context, const auto& product) { cpu::block_gemm(context, product, &done); });
         expect_exact_up_to_rounding(problem, result);

@@ -26,8 +26,8 @@ TEST(Agreement, EachErrorHasItsExitCode) {
 // Other ranks do not hear of it, so nothing is said in their name.
 TEST(Agreement, OfOneRankPassesTheErrorOn) {
   const auto ranks = single_rank();
-  EXPECT_THROW(agree(*ranks, [] { throw DataError("torn"); }), DataError);
-  EXPECT_NO_THROW(require_same(*ranks, "config", "a"));
+  EXPECT_THROW(check_on_all_ranks(*ranks, [] { throw DataError("torn"); }), DataError);
+  EXPECT_NO_THROW(require_same_on_all_ranks(*ranks, "config", "a"));
 }
 
 }  // namespace

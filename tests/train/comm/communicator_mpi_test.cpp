@@ -10,7 +10,7 @@ namespace {
 
 class CommunicatorByMpi : public ::testing::TestWithParam<DType> {
  protected:
-  comm::Ranks& ranks_ = all_ranks();
+  comm::ProcessGroup& ranks_ = all_ranks();
   std::unique_ptr<comm::Communicator> communicator_ = comm::make_communicator(ranks_, Device::cpu);
 };
 INSTANTIATE_TEST_SUITE_P(Types, CommunicatorByMpi, ::testing::Values(DType::f32, DType::f64),
@@ -104,45 +104,45 @@ TEST_P(CommunicatorByMpi, CountsTheSecondsOfAllWaits) {
 TEST(RanksByMpi, CountTheRanksOfTheirNode) { EXPECT_EQ(all_ranks().local_rank(), all_ranks().rank()); }
 
 TEST(RanksByMpi, GatherTextsOfAnyLength) {
-  comm::Ranks& ranks = all_ranks();
+  comm::ProcessGroup& ranks = all_ranks();
   const std::vector<std::string> texts = ranks.gather_texts(std::string(static_cast<size_t>(ranks.rank() * 3), 'x'));
   ASSERT_EQ(texts.size(), static_cast<size_t>(ranks.size()));
   for (size_t rank = 0; rank < texts.size(); ++rank) EXPECT_EQ(texts[rank], std::string(rank * 3, 'x'));
 }
 
 TEST(RanksByMpi, AgreeOnAnErrorOfOneOfThem) {
-  comm::Ranks& ranks = all_ranks();
+  comm::ProcessGroup& ranks = all_ranks();
   if (ranks.size() == 1) {
-    EXPECT_THROW(comm::agree(ranks, [] { throw DataError("torn"); }), DataError);
+    EXPECT_THROW(comm::check_on_all_ranks(ranks, [] { throw DataError("torn"); }), DataError);
     return;
   }
   try {
-    comm::agree(ranks, [&] {
+    comm::check_on_all_ranks(ranks, [&] {
       if (ranks.rank() == 1) throw DataError("torn");
     });
     FAIL() << "nothing thrown";
-  } catch (const comm::SharedError& error) {
+  } catch (const comm::CollectiveError& error) {
     EXPECT_EQ(error.exit_code, 3);
     EXPECT_EQ(std::string(error.what()), ranks.is_root() ? "rank 1: torn" : "");
   }
   try {
-    comm::agree(ranks, [] { throw ConfigError("the same everywhere"); });
+    comm::check_on_all_ranks(ranks, [] { throw ConfigError("the same everywhere"); });
     FAIL() << "nothing thrown";
-  } catch (const comm::SharedError& error) {
+  } catch (const comm::CollectiveError& error) {
     EXPECT_EQ(error.exit_code, 2);
     EXPECT_EQ(std::string(error.what()), ranks.is_root() ? "the same everywhere" : "");
   }
-  EXPECT_NO_THROW(comm::agree(ranks, [] {}));
+  EXPECT_NO_THROW(comm::check_on_all_ranks(ranks, [] {}));
 }
 
 TEST(RanksByMpi, SayWhatIsNotTheSame) {
-  comm::Ranks& ranks = all_ranks();
-  EXPECT_NO_THROW(comm::require_same(ranks, "config", "a\nb"));
+  comm::ProcessGroup& ranks = all_ranks();
+  EXPECT_NO_THROW(comm::require_same_on_all_ranks(ranks, "config", "a\nb"));
   if (ranks.size() == 1) return;
   try {
-    comm::require_same(ranks, "config", ranks.rank() == 1 ? "a\nc" : "a\nb");
+    comm::require_same_on_all_ranks(ranks, "config", ranks.rank() == 1 ? "a\nc" : "a\nb");
     FAIL() << "nothing thrown";
-  } catch (const comm::SharedError& error) {
+  } catch (const comm::CollectiveError& error) {
     EXPECT_EQ(error.exit_code, 7);
     EXPECT_EQ(std::string(error.what()),
               ranks.is_root() ? "all ranks must have the same config: rank 0 has `b`, rank 1 has `c`" : "");
@@ -150,9 +150,9 @@ TEST(RanksByMpi, SayWhatIsNotTheSame) {
   // One text is longer than the other.
   for (const bool root_has_more : {true, false}) {
     try {
-      comm::require_same(ranks, "config", (ranks.rank() == 1) != root_has_more ? "a\nb" : "a");
+      comm::require_same_on_all_ranks(ranks, "config", (ranks.rank() == 1) != root_has_more ? "a\nb" : "a");
       ADD_FAILURE() << "nothing thrown";
-    } catch (const comm::SharedError& error) {
+    } catch (const comm::CollectiveError& error) {
       const char* expected = root_has_more
                                  ? "all ranks must have the same config: rank 0 has `b`, rank 1 has `nothing`"
                                  : "all ranks must have the same config: rank 0 has `nothing`, rank 1 has `b`";

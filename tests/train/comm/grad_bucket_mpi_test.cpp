@@ -35,7 +35,7 @@ class Buckets : public ::testing::TestWithParam<bool> {
         backward(mul(parameter, factor.slice(0, parameter.shape())), full(parameter.shape(), DType::f32, 1));
       }
     });
-    buckets_->start_rest();
+    buckets_->flush();
     communicator_->wait();
   }
 
@@ -57,7 +57,7 @@ class Buckets : public ::testing::TestWithParam<bool> {
     }
   }
 
-  comm::Ranks& ranks_ = all_ranks();
+  comm::ProcessGroup& ranks_ = all_ranks();
   std::unique_ptr<comm::Communicator> communicator_ = comm::make_communicator(ranks_, Device::cpu);
   nn::ParameterStore store_{DType::f32};
   std::optional<comm::GradBuckets> buckets_;
@@ -72,7 +72,7 @@ TEST_P(Buckets, AddUpWhereOneRankUsesAParameterThatOthersDoNot) {
   for (int i = 0; i < 3; ++i) {
     step(ranks_.rank() == 0 ? kAll : std::vector<int>{0, 1, 2, 4, 5, 6});
     expect_sums([](int rank, int parameter) { return rank == 0 || parameter != 3; });
-    EXPECT_EQ(buckets_->left_early(), i == 0 ? 0 : buckets_->count()) << "step " << i;
+    EXPECT_EQ(buckets_->overlapped(), i == 0 ? 0 : buckets_->count()) << "step " << i;
   }
 }
 
@@ -80,7 +80,7 @@ TEST_P(Buckets, AddUpWhereRanksComeToTheParametersInAnotherOrder) {
   for (int i = 0; i < 3; ++i) {
     step(ranks_.rank() % 2 == 0 ? kAll : std::vector<int>{5, 3, 6, 0, 2, 1, 4});
     expect_sums([](int, int) { return true; });
-    EXPECT_EQ(buckets_->left_early(), i == 0 ? 0 : buckets_->count()) << "step " << i;
+    EXPECT_EQ(buckets_->overlapped(), i == 0 ? 0 : buckets_->count()) << "step " << i;
   }
 }
 
@@ -89,7 +89,7 @@ TEST_P(Buckets, AddUpWhereARankUsesLessThanInItsFirstStep) {
   step(ranks_.rank() == 0 ? kAll : std::vector<int>{0, 1, 2, 3, 5, 6});
   expect_sums([](int rank, int parameter) { return rank == 0 || parameter != 4; });
   // p6 and p5, which are complete; p4 never is, and those behind it wait for it.
-  EXPECT_EQ(buckets_->left_early(), ranks_.rank() == 0 ? 7u : 2u);
+  EXPECT_EQ(buckets_->overlapped(), ranks_.rank() == 0 ? 7u : 2u);
   step(kAll);
   expect_sums([](int, int) { return true; });
 }

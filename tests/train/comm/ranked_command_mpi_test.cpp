@@ -19,9 +19,10 @@ int run_ranked(const train::RankedCommand& command) {
 }
 
 TEST(RankedCommand, AllRanksEndWithTheLargestCode) {
-  EXPECT_EQ(run_ranked([](const train::Config&, comm::Ranks&) { return 0; }), 0);
+  EXPECT_EQ(run_ranked([](const train::Config&, comm::ProcessGroup&) { return 0; }), 0);
   const int last = all_ranks().size() - 1;
-  EXPECT_EQ(run_ranked([&](const train::Config&, comm::Ranks& ranks) { return ranks.rank() == last ? 143 : 0; }), 143);
+  EXPECT_EQ(run_ranked([&](const train::Config&, comm::ProcessGroup& ranks) { return ranks.rank() == last ? 143 : 0; }),
+            143);
 }
 
 constexpr auto kSaving = std::chrono::milliseconds(600);
@@ -31,7 +32,7 @@ TEST(RankedCommand, NoRankEndsBeforeTheOthersHaveSaved) {
   const bool has_others = all_ranks().size() > 1;
   const auto begin = std::chrono::steady_clock::now();
   std::thread second_signal;
-  const int code = run_ranked([&](const train::Config&, comm::Ranks& ranks) {
+  const int code = run_ranked([&](const train::Config&, comm::ProcessGroup& ranks) {
     if (ranks.is_root()) {
       std::this_thread::sleep_for(kSaving);
     } else {
@@ -51,8 +52,8 @@ TEST(RankedCommand, NoRankEndsBeforeTheOthersHaveSaved) {
 
 TEST(RankedCommand, AnErrorThatAllKnowOfIsTheCodeOfAll) {
   const bool is_alone = all_ranks().size() == 1;
-  const auto refuse = [](const train::Config&, comm::Ranks& ranks) -> int {
-    comm::agree(ranks, [&] {
+  const auto refuse = [](const train::Config&, comm::ProcessGroup& ranks) -> int {
+    comm::check_on_all_ranks(ranks, [&] {
       if (ranks.rank() == ranks.size() - 1) throw DataError("torn");
     });
     return 0;

@@ -9,8 +9,8 @@
 
 namespace heed::test {
 
-inline comm::Ranks& all_ranks() {
-  static const std::unique_ptr<comm::Ranks> ranks = comm::join_ranks(60);
+inline comm::ProcessGroup& all_ranks() {
+  static const std::unique_ptr<comm::ProcessGroup> ranks = comm::join_ranks(60);
   return *ranks;
 }
 

@@ -31,7 +31,7 @@ double norm_of(const std::vector<double>& values) {
 
 class TrainerOnRanks : public ::testing::TestWithParam<Form> {
  protected:
-  comm::Ranks& ranks_ = all_ranks();
+  comm::ProcessGroup& ranks_ = all_ranks();
 };
 INSTANTIATE_TEST_SUITE_P(
     Forms, TrainerOnRanks,
@@ -77,13 +77,13 @@ TEST_P(TrainerOnRanks, GradientsAndLossesAreThoseOfOneRank) {
 TEST_P(TrainerOnRanks, BucketsLeaveWhileBackwardRuns) {
   train::Trainer trainer(config_of(GetParam()), ranks_);
   trainer.update();
-  EXPECT_EQ(trainer.buckets().left_early(), 0u) << "the first update learns";
+  EXPECT_EQ(trainer.buckets().overlapped(), 0u) << "the first update learns";
   EXPECT_GE(trainer.buckets().count(), 4u);
   for (int i = 0; i < 2; ++i) {
     trainer.update();
     // All but those of the embeddings and of the first parameters.
-    EXPECT_GE(trainer.buckets().left_early(), trainer.buckets().count() / 2);
-    EXPECT_LE(trainer.buckets().left_early(), trainer.buckets().count());
+    EXPECT_GE(trainer.buckets().overlapped(), trainer.buckets().count() / 2);
+    EXPECT_LE(trainer.buckets().overlapped(), trainer.buckets().count());
   }
 }
 
@@ -155,7 +155,7 @@ TEST_P(TrainerOnRanks, MasksAreBitEqual) {
 }
 
 TEST(ShardedOptimizer, KeepsItsPartOnly) {
-  comm::Ranks& ranks = all_ranks();
+  comm::ProcessGroup& ranks = all_ranks();
   const auto bytes_of_optimizer = [&](const char* sharded) {
     const int64_t before =
         memory_report(Device::cpu).category[static_cast<size_t>(MemoryCategory::optimizer)].current_bytes;
@@ -168,7 +168,7 @@ TEST(ShardedOptimizer, KeepsItsPartOnly) {
 }
 
 TEST(ShardedOptimizer, KeepsItsPartOfTheExactWeightsInBf16) {
-  comm::Ranks& ranks = all_ranks();
+  comm::ProcessGroup& ranks = all_ranks();
   train::Trainer sharded(tiny_config({"batch_size=8", "precision=bf16", "shard_optimizer=true"}), ranks);
   train::Trainer whole(tiny_config({"batch_size=8", "precision=bf16"}), ranks);
   EXPECT_EQ(bool(sharded.model().parameters().groups()[0].weights), ranks.size() == 1);
@@ -179,30 +179,30 @@ TEST(ShardedOptimizer, KeepsItsPartOfTheExactWeightsInBf16) {
 
 // A different start or config would train something else on each rank.
 TEST(RanksThatDiffer, AreRefused) {
-  comm::Ranks& ranks = all_ranks();
+  comm::ProcessGroup& ranks = all_ranks();
   if (ranks.size() == 1) return;
   const char* seed = ranks.rank() == 1 ? "model.seed=5" : "model.seed=4";
-  EXPECT_THROW(train::Trainer(tiny_config({"batch_size=8", seed}), ranks), comm::SharedError);
-  EXPECT_THROW(train::Trainer(tiny_config({"batch_size=13"}), ranks), comm::SharedError);
+  EXPECT_THROW(train::Trainer(tiny_config({"batch_size=8", seed}), ranks), comm::CollectiveError);
+  EXPECT_THROW(train::Trainer(tiny_config({"batch_size=13"}), ranks), comm::CollectiveError);
 }
 
 TEST(RanksThatDiffer, InOneWeightAreFound) {
-  comm::Ranks& ranks = all_ranks();
+  comm::ProcessGroup& ranks = all_ranks();
   if (ranks.size() == 1) return;
   train::Trainer trainer(tiny_config({"batch_size=8"}), ranks);
   trainer.require_same_weights();
   if (ranks.rank() == 1) trainer.model().parameters().groups()[1].weights.data<float>()[3] += 1e-6f;
-  EXPECT_THROW(trainer.require_same_weights(), comm::SharedError);
+  EXPECT_THROW(trainer.require_same_weights(), comm::CollectiveError);
 }
 
 // The NaN is in the rows of one rank, and all must come to the same end.
 TEST(RanksThatDiverge, EndTogether) {
-  comm::Ranks& ranks = all_ranks();
+  comm::ProcessGroup& ranks = all_ranks();
   train::Trainer trainer(tiny_config({"batch_size=8", "learning_rate=1e30", "clip_norm=0"}), ranks);
   try {
     for (int i = 0; i < 10; ++i) trainer.update();
     FAIL() << "does not diverge";
-  } catch (const comm::SharedError& error) {
+  } catch (const comm::CollectiveError& error) {
     EXPECT_GT(ranks.size(), 1);
     EXPECT_EQ(error.exit_code, 6);
   } catch (const DivergedError&) {

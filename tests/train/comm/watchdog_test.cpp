@@ -23,7 +23,7 @@ ChildProcess waiting_rank(const std::string& name, int rank, int size, const std
                           const std::function<void()>& on_timeout = {}) {
   return ChildProcess([=] {
     ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600), STDERR_FILENO);
-    Board board(name, rank, size);
+    HeartbeatPage board(name, rank, size);
     Watchdog watchdog(board, 0.5);
     watchdog.set_update(7);
     if (on_timeout) watchdog.on_timeout(on_timeout);
@@ -34,9 +34,9 @@ ChildProcess waiting_rank(const std::string& name, int rank, int size, const std
 }
 
 // Does as it is told, and never waits for others.
-ChildProcess other_rank(const std::string& name, int rank, int size, const std::function<void(Board&)>& act) {
+ChildProcess other_rank(const std::string& name, int rank, int size, const std::function<void(HeartbeatPage&)>& act) {
   return ChildProcess([=] {
-    Board board(name, rank, size);
+    HeartbeatPage board(name, rank, size);
     act(board);
     return std::string();
   });
@@ -51,13 +51,13 @@ TEST(Watchdog, NamesARankThatNeverCame) {
   EXPECT_EQ(test::read_file(output),
             "heed: rank 0, step 7: waited 0.5 s (train.comm_timeout_s) for the sums; missing: rank 1 (not started on "
             "this node)\n");
-  Board(job(), 0, 2).unlink();
+  HeartbeatPage(job(), 0, 2).unlink();
 }
 
 TEST(Watchdog, NamesARankThatIsBusyInAnEarlierUpdateAndReportsOnce) {
   const test::TemporaryFolder folder;
   const auto output = folder.path() / "stderr";
-  ChildProcess busy = other_rank(job(), 2, 3, [](Board& board) {
+  ChildProcess busy = other_rank(job(), 2, 3, [](HeartbeatPage& board) {
     board.set_update(6);
     sleep(3);
   });
@@ -69,17 +69,17 @@ TEST(Watchdog, NamesARankThatIsBusyInAnEarlierUpdateAndReportsOnce) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
   EXPECT_NE(text.find("missing: rank 2 (last seen in step 6, process " + number + " is busy)"), std::string::npos)
       << text;
-  Board(job(), 0, 3).unlink();
+  HeartbeatPage(job(), 0, 3).unlink();
 }
 
 TEST(Watchdog, TellsStoppedFromEnded) {
   const test::TemporaryFolder folder;
   const auto output = folder.path() / "stderr";
-  ChildProcess stopped = other_rank(job(), 1, 3, [](Board& board) {
+  ChildProcess stopped = other_rank(job(), 1, 3, [](HeartbeatPage& board) {
     board.begin_wait();  // it has come, and yet keeps the others waiting
     raise(SIGSTOP);
   });
-  other_rank(job(), 2, 3, [](Board& board) {
+  other_rank(job(), 2, 3, [](HeartbeatPage& board) {
     board.set_update(4);
     test::end_process();
   }).result();
@@ -92,7 +92,7 @@ TEST(Watchdog, TellsStoppedFromEnded) {
       << text;
   EXPECT_NE(text.find("rank 2 (last seen in step 4"), std::string::npos) << text;
   EXPECT_NE(text.find(" has ended)"), std::string::npos) << text;
-  Board(job(), 0, 3).unlink();
+  HeartbeatPage(job(), 0, 3).unlink();
 }
 
 // One that has come to earlier waits, not to this one.
@@ -100,14 +100,14 @@ TEST(Watchdog, NamesARankThatIsOneWaitBehind) {
   const std::string name = job();  // of this process, for its children
   const test::TemporaryFolder folder;
   const auto output = folder.path() / "stderr";
-  ChildProcess behind = other_rank(name, 1, 2, [](Board& board) {
+  ChildProcess behind = other_rank(name, 1, 2, [](HeartbeatPage& board) {
     board.begin_wait();
     board.end_wait();
     sleep(3);
   });
   EXPECT_EQ(test::in_child([&] {
               ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY, 0600), STDERR_FILENO);
-              Board board(name, 0, 2);
+              HeartbeatPage board(name, 0, 2);
               Watchdog watchdog(board, 0.5);
               { const Watchdog::Wait first(watchdog, "the data"); }
               const Watchdog::Wait second(watchdog, "the sums");
@@ -117,7 +117,7 @@ TEST(Watchdog, NamesARankThatIsOneWaitBehind) {
             kExit7);
   EXPECT_NE(test::read_file(output).find("missing: rank 1 (last seen before the first step"), std::string::npos)
       << test::read_file(output);
-  Board(name, 0, 2).unlink();
+  HeartbeatPage(name, 0, 2).unlink();
 }
 
 TEST(Watchdog, NamesNoRankOfAnotherNode) {
@@ -126,7 +126,7 @@ TEST(Watchdog, NamesNoRankOfAnotherNode) {
   const auto output = folder.path() / "stderr";
   EXPECT_EQ(test::in_child([&] {
               ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY, 0600), STDERR_FILENO);
-              Board board(name, 0, 2);
+              HeartbeatPage board(name, 0, 2);
               Watchdog watchdog(board, 0.5);
               watchdog.set_elsewhere({false, true});
               const Watchdog::Wait wait(watchdog, "the sums");
@@ -137,7 +137,7 @@ TEST(Watchdog, NamesNoRankOfAnotherNode) {
   EXPECT_NE(test::read_file(output).find("missing: no rank of this node is missing, so one of another node is"),
             std::string::npos)
       << test::read_file(output);
-  Board(name, 0, 2).unlink();
+  HeartbeatPage(name, 0, 2).unlink();
 }
 
 TEST(Watchdog, ReportsAlsoWhereAKilledJobOfTheSameNameHadReported) {
@@ -145,13 +145,13 @@ TEST(Watchdog, ReportsAlsoWhereAKilledJobOfTheSameNameHadReported) {
   const test::TemporaryFolder folder;
   const auto output = folder.path() / "stderr";
   test::in_child([&]() -> std::string {
-    Board left(name, 0, 2);
+    HeartbeatPage left(name, 0, 2);
     left.claim_report();
     test::end_process();
   });
   EXPECT_EQ(waiting_rank(name, 0, 2, output).result(), kExit7);
   EXPECT_NE(test::read_file(output), "");
-  Board(name, 0, 2).unlink();
+  HeartbeatPage(name, 0, 2).unlink();
 }
 
 // A machine that is suspended for longer than any patience.
@@ -172,7 +172,7 @@ TEST(Watchdog, RunsWhatInterruptsALibrary) {
   const auto touch = [marker] { ::close(::open(marker.c_str(), O_CREAT | O_WRONLY, 0600)); };
   EXPECT_EQ(waiting_rank(job(), 0, 2, folder.path() / "stderr", touch).result(), kExit7);
   EXPECT_TRUE(std::filesystem::exists(marker));
-  Board(job(), 0, 2).unlink();
+  HeartbeatPage(job(), 0, 2).unlink();
 }
 
 TEST(Watchdog, EndsAlsoWhereTheLibraryCannotBeInterrupted) {
@@ -187,7 +187,7 @@ TEST(Watchdog, EndsAWaitWhereALibraryKnowsOfAnError) {
   const auto output = folder.path() / "stderr";
   EXPECT_EQ(test::in_child([&] {
               ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY, 0600), STDERR_FILENO);
-              Board board(job(), 0, 2);
+              HeartbeatPage board(job(), 0, 2);
               Watchdog watchdog(board, 60);
               watchdog.ask_for_errors([] { return std::string("the link is down"); });
               const Watchdog::Wait wait(watchdog, "the sums");
@@ -201,7 +201,7 @@ TEST(Watchdog, EndsAWaitWhereALibraryKnowsOfAnError) {
 // A job that is suspended for longer than the timeout goes on when it is continued.
 TEST(Watchdog, DoesNotCountTheTimeOfAStoppedProcess) {
   ChildProcess stopped([] {
-    Board board(job(), 0, 2);
+    HeartbeatPage board(job(), 0, 2);
     board.unlink();
     Watchdog watchdog(board, 1);
     const Watchdog::Wait wait(watchdog, "the sums");
@@ -217,7 +217,7 @@ TEST(Watchdog, DoesNotCountTheTimeOfAStoppedProcess) {
 
 TEST(Watchdog, LetsShortWaitsPass) {
   EXPECT_EQ(test::in_child([] {
-              Board board(job(), 0, 2);
+              HeartbeatPage board(job(), 0, 2);
               board.unlink();
               Watchdog watchdog(board, 0.3);
               for (int i = 0; i < 8; ++i) {
@@ -230,17 +230,17 @@ TEST(Watchdog, LetsShortWaitsPass) {
             "alive");
 }
 
-TEST(Board, LeavesNothingBehind) {
+TEST(HeartbeatPage, LeavesNothingBehind) {
   const std::filesystem::path path = test::board_path(job(), 2);
   {
-    Board board(job(), 0, 2);
+    HeartbeatPage board(job(), 0, 2);
     EXPECT_TRUE(std::filesystem::exists(path));
     board.unlink();
     EXPECT_FALSE(std::filesystem::exists(path));
     board.set_update(3);  // the page itself stays until the end
   }
   EXPECT_FALSE(std::filesystem::exists(path));
-  { const Board left_early(job(), 0, 2); }
+  { const HeartbeatPage overlapped(job(), 0, 2); }
   EXPECT_FALSE(std::filesystem::exists(path)) << "a rank that fails before all are here takes the name away";
 }
 

@@ -58,7 +58,7 @@ std::vector<double> expected(const CheckpointContent& fixture, DType dtype, cons
 void set_weights(const nn::Gpt& model, const CheckpointContent& fixture) {
   for (const nn::ParameterStore::Entry& entry : model.parameters().entries()) {
     const Tensor& from = fixture.tensor("weights/" + entry.name, DType::f32, entry.shape);
-    visit_compute(entry.tensor.dtype(), [&](auto zero) {
+    visit_accumulation(entry.tensor.dtype(), [&](auto zero) {
       std::copy_n(from.data<float>(), from.numel(), entry.tensor.data<decltype(zero)>());
     });
   }

@@ -1,4 +1,4 @@
-#include "train/comm/tcp_ranks.hpp"
+#include "train/comm/tcp_process_group.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -9,10 +9,10 @@
 namespace heed::comm {
 namespace {
 
-class TcpRanks final : public Ranks {
+class TcpProcessGroup final : public ProcessGroup {
  public:
-  TcpRanks(const Launch& launch, double timeout_s)
-      : Ranks(launch.rank, launch.size), sockets_(static_cast<size_t>(launch.size)) {
+  TcpProcessGroup(const Launch& launch, double timeout_s)
+      : ProcessGroup(launch.rank, launch.size), sockets_(static_cast<size_t>(launch.size)) {
     watch(launch, timeout_s);
     {
       const Waiting waiting(*this, "all ranks to start");
@@ -47,8 +47,8 @@ class TcpRanks final : public Ranks {
 
 }  // namespace
 
-std::unique_ptr<Ranks> join_tcp_ranks(const Launch& launch, double timeout_s) {
-  return std::make_unique<TcpRanks>(launch, timeout_s);
+std::unique_ptr<ProcessGroup> join_tcp_ranks(const Launch& launch, double timeout_s) {
+  return std::make_unique<TcpProcessGroup>(launch, timeout_s);
 }
 
 }  // namespace heed::comm

@@ -1,4 +1,4 @@
-#include "train/comm/ranks.hpp"
+#include "train/comm/process_group.hpp"
 
 #include <sched.h>
 #include <unistd.h>
@@ -13,14 +13,14 @@
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/cpu/thread_count.hpp"
 #include "train/comm/mpi_communicator.hpp"
-#include "train/comm/tcp_ranks.hpp"
+#include "train/comm/tcp_process_group.hpp"
 
 namespace heed::comm {
 namespace {
 
-class SingleRank final : public Ranks {
+class SingleRank final : public ProcessGroup {
  public:
-  SingleRank() : Ranks(0, 1) {}
+  SingleRank() : ProcessGroup(0, 1) {}
   [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }
 
  private:
@@ -37,12 +37,12 @@ std::array<char, 256> host_name() {
 
 }  // namespace
 
-void Ranks::watch(const Launch& launch, double timeout_s) {
-  board_ = std::make_unique<Board>(launch.job, rank_, size_, launch.folder);
+void ProcessGroup::watch(const Launch& launch, double timeout_s) {
+  board_ = std::make_unique<HeartbeatPage>(launch.job, rank_, size_, launch.folder);
   watchdog_ = std::make_unique<Watchdog>(*board_, timeout_s);
 }
 
-void Ranks::all_are_here() {
+void ProcessGroup::all_are_here() {
   const auto hosts = gather(host_name());
   const auto& own = hosts[static_cast<size_t>(rank_)];
   std::vector<bool> elsewhere;
@@ -53,12 +53,12 @@ void Ranks::all_are_here() {
   board_->unlink();
 }
 
-void Ranks::gather(const void* mine, int64_t bytes, void* all) {
+void ProcessGroup::gather(const void* mine, int64_t bytes, void* all) {
   const Waiting waiting(*this, "the other ranks");
   gather_bytes(mine, bytes, all);
 }
 
-std::vector<std::string> Ranks::gather_texts(const std::string& mine) {
+std::vector<std::string> ProcessGroup::gather_texts(const std::string& mine) {
   const std::vector<int64_t> lengths = gather(static_cast<int64_t>(mine.size()));
   const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::string padded = mine, all(static_cast<size_t>(longest * size_), '\0');
@@ -71,26 +71,26 @@ std::vector<std::string> Ranks::gather_texts(const std::string& mine) {
   return texts;
 }
 
-void Ranks::barrier() { gather('\0'); }
+void ProcessGroup::barrier() { gather('\0'); }
 
-void Ranks::set_update(int64_t update) {
+void ProcessGroup::set_update(int64_t update) {
   update_ = update;
   if (watchdog_) watchdog_->set_update(update);
 }
 
-Waiting::Waiting(Ranks& ranks, const char* what) {
+Waiting::Waiting(ProcessGroup& ranks, const char* what) {
   if (ranks.watchdog() != nullptr) wait_.emplace(*ranks.watchdog(), what);
 }
 
-std::unique_ptr<Ranks> single_rank() { return std::make_unique<SingleRank>(); }
+std::unique_ptr<ProcessGroup> single_rank() { return std::make_unique<SingleRank>(); }
 
-std::unique_ptr<Ranks> join_ranks(double timeout_s) {
+std::unique_ptr<ProcessGroup> join_ranks(double timeout_s) {
   const Launch launch = find_launch();
   if (launch.size == 1) return single_rank();
   return launch.by_mpi ? join_mpi_ranks(launch, timeout_s) : join_tcp_ranks(launch, timeout_s);
 }
 
-void share_processors(Ranks& ranks) {
+void share_processors(ProcessGroup& ranks) {
   if (ranks.size() == 1) return;
   struct Place {
     std::array<char, 256> host;

@@ -1,4 +1,4 @@
-#include "train/comm/board.hpp"
+#include "train/comm/heartbeat_page.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -33,7 +33,7 @@ bool is_alive(int64_t process) {
 
 }  // namespace
 
-Board::Board(const std::string& job, int rank, int size, const std::string& folder)
+HeartbeatPage::HeartbeatPage(const std::string& job, int rank, int size, const std::string& folder)
     : path_(fmt::format("{}/heed-{}-{:016x}", folder.empty() ? "/dev/shm" : folder, getuid(),
                         data::checksum(fmt::format("{} {}", job, size)))),
       rank_(rank),
@@ -58,26 +58,26 @@ Board::Board(const std::string& job, int rank, int size, const std::string& fold
   if (rank_ == 0) page_->reporter = 0;  // may be left over from an earlier job of the same name
 }
 
-Board::~Board() {
+HeartbeatPage::~HeartbeatPage() {
   // A rank that exits before all ranks have joined has failed, and the other ranks will not join either.
   if (has_name_) unlink();
   slot(rank_).process = 0;
   munmap(page_, static_cast<size_t>(bytes_));
 }
 
-void Board::unlink() noexcept {
+void HeartbeatPage::unlink() noexcept {
   ::unlink(path_.c_str());
   has_name_ = false;
 }
 
-void Board::set_update(int64_t update) noexcept { slot(rank_).update = update; }
-void Board::begin_wait() noexcept {
+void HeartbeatPage::set_update(int64_t update) noexcept { slot(rank_).update = update; }
+void HeartbeatPage::begin_wait() noexcept {
   slot(rank_).is_waiting = 1;
   ++slot(rank_).waits;
 }
-void Board::end_wait() noexcept { slot(rank_).is_waiting = 0; }
+void HeartbeatPage::end_wait() noexcept { slot(rank_).is_waiting = 0; }
 
-std::vector<int> Board::missing(const std::vector<bool>& elsewhere) const {
+std::vector<int> HeartbeatPage::missing(const std::vector<bool>& elsewhere) const {
   std::vector<int> ranks;
   for (int rank = 0; rank < size_; ++rank) {
     if (!elsewhere.empty() && elsewhere[static_cast<size_t>(rank)]) continue;
@@ -88,7 +88,7 @@ std::vector<int> Board::missing(const std::vector<bool>& elsewhere) const {
   return ranks;
 }
 
-std::string Board::describe(int rank) const {
+std::string HeartbeatPage::describe(int rank) const {
   const int64_t process = slot(rank).process;
   if (process == 0) return fmt::format("rank {} (not started on this node)", rank);
   const int64_t update = slot(rank).update;
@@ -97,7 +97,7 @@ std::string Board::describe(int rank) const {
   return fmt::format("rank {} (last seen {}, process {} {})", rank, place, process, state);
 }
 
-bool Board::claim_report() noexcept {
+bool HeartbeatPage::claim_report() noexcept {
   int64_t nobody = 0;
   return page_->reporter.compare_exchange_strong(nobody, getpid());
 }

@@ -44,7 +44,7 @@ OpSample sample(const Shape& x, int64_t outputs, bool bias) {
 }  // namespace
 
 OP_CASE(linear_gelu) {
-  // On CUDA in bf16 one product does it all where there are a multiple of 8 outputs.
+  // On CUDA in bf16 one GEMM computes everything if the number of outputs is a multiple of 8.
   op.sample(sample({1}, 1, true));
   op.sample(sample({2, 3, 5}, 7, true));
   op.sample(sample({33, 17}, 65, true));

@@ -1,4 +1,4 @@
-#include "train/trainer/device_update.hpp"
+#include "train/trainer/cuda_step.hpp"
 
 #include <cstddef>
 #include <cstring>
@@ -9,16 +9,16 @@
 namespace heed::train {
 namespace {
 
-constexpr int64_t kNumbersBytes = sizeof(optim::UpdateNumbers);
+constexpr int64_t kNumbersBytes = sizeof(optim::StepState);
 
 }  // namespace
 
-DeviceUpdate::DeviceUpdate(const nn::Gpt& model, comm::GradBuckets& buckets, comm::Communicator& communicator,
-                           optim::Optimizer& optimizer, const DeviceUpdateOptions& options)
+CudaStep::CudaStep(const nn::Gpt& model, comm::GradBuckets& buckets, comm::Communicator& communicator,
+                   optim::Optimizer& optimizer, const CudaStepOptions& options)
     : model_(model), buckets_(buckets), communicator_(communicator), optimizer_(optimizer), options_(options) {}
 
 // The pinned memory may be overwritten: finish() has waited for the copies of the previous step.
-void DeviceUpdate::stage(const optim::UpdateNumbers& numbers, const std::vector<data::Batch>& batches) {
+void CudaStep::stage(const optim::StepState& numbers, const std::vector<data::Batch>& batches) {
   const Shape shape{batches.at(0).rows, batches[0].seq_len};
   if (!pinned_) {
     batch_shape_ = shape;
@@ -41,7 +41,7 @@ void DeviceUpdate::stage(const optim::UpdateNumbers& numbers, const std::vector<
   }
 }
 
-void DeviceUpdate::start(const optim::UpdateNumbers& numbers, const std::vector<data::Batch>& batches) {
+void CudaStep::start(const optim::StepState& numbers, const std::vector<data::Batch>& batches) {
   stage(numbers, batches);
   // Work observers and anomaly mode must observe each operation, which a graph replay does not allow.
   const bool by_graph = options_.use_graph && started_ > 0 && !detect_anomaly() && !has_work_observer();
@@ -55,16 +55,16 @@ void DeviceUpdate::start(const optim::UpdateNumbers& numbers, const std::vector<
   ++started_;
 }
 
-optim::UpdateNumbers DeviceUpdate::finish() {
+optim::StepState CudaStep::finish() {
   synchronize(Device::cuda);
-  optim::UpdateNumbers numbers;
+  optim::StepState numbers;
   std::memcpy(&numbers, pinned_->data(), kNumbersBytes);
   // The optimizer kernels have changed nothing then, so the step is not counted.
   if (numbers.is_finite == 0) optimizer_.restore_steps(numbers.optimizer_step - 1);
   return numbers;
 }
 
-bool DeviceUpdate::forget_recording() {
+bool CudaStep::reset_graph() {
   if (graph_ == nullptr) return false;
   synchronize(Device::cuda);
   graph_.reset();
@@ -74,24 +74,24 @@ bool DeviceUpdate::forget_recording() {
 }
 
 // Capturable: everything between the copies to and from the device reads the step state from device memory.
-void DeviceUpdate::run() {
+void CudaStep::run() {
   pinned_->copy_to_device(numbers_.ref().data, 0, kNumbersBytes);
   pinned_->copy_to_device(tokens_.ref().data, kNumbersBytes, pinned_->bytes() - kNumbersBytes);
-  static_assert(offsetof(optim::UpdateNumbers, must_stop) ==
-                offsetof(optim::UpdateNumbers, targets) + sizeof(optim::UpdateNumbers::targets));
+  static_assert(offsetof(optim::StepState, must_stop) ==
+                offsetof(optim::StepState, targets) + sizeof(optim::StepState::targets));
   add_over_ranks(&numbers()->targets, 2);
   work_done("batch");
   model_.parameters().zero_gradients();
   work_done("zero gradients");
   for (int64_t index = 0; index < micro_batches_; ++index) run_micro_batch(index);
-  buckets_.start_rest();
+  buckets_.flush();
   add_over_ranks(&numbers()->loss, 1);
   if (communicator_.size() > 1) work_done("sums over ranks");
   close();
   pinned_->copy_from_device(0, numbers_.ref().data, kNumbersBytes);
 }
 
-void DeviceUpdate::run_micro_batch(int64_t index) {
+void CudaStep::run_micro_batch(int64_t index) {
   const int64_t tokens = batch_shape_.numel();
   const nn::ForwardContext context{.training = true,
                                    .seed = options_.seed,
@@ -108,23 +108,23 @@ void DeviceUpdate::run_micro_batch(int64_t index) {
 }
 
 // The wait also completes collectives that were started before.
-void DeviceUpdate::add_over_ranks(double* first, int64_t count) {
+void CudaStep::add_over_ranks(double* first, int64_t count) {
   communicator_.start_all_reduce({.data = first, .shape = {count}, .dtype = DType::f64, .device = Device::cuda});
   communicator_.wait();
 }
 
 // Ends the step: gradient norm, optimizer step, exchange of the weights.
-void DeviceUpdate::close() {
+void CudaStep::close() {
   Context& context = heed::context(Device::cuda);
   const Tensor sums = optim::squares_of_gradients(buckets_.spans());
   if (buckets_.sharded()) {
     communicator_.start_all_reduce(sums.ref());
     communicator_.wait();
   }
-  cuda::close_gradients(context, {.numbers = numbers(), .sums = sums});
+  cuda::finalize_gradients(context, {.numbers = numbers(), .sums = sums});
   work_done("gradient norm");
   optimizer_.step(numbers());
-  buckets_.share_weights();
+  buckets_.all_gather_parameters();
   work_done("optimizer");
 }
 

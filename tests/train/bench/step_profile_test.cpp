@@ -1,4 +1,4 @@
-#include "train/bench/update_profile.hpp"
+#include "train/bench/step_profile.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,9 +23,9 @@ double flops_of(const std::vector<BenchRow>& rows, const std::string& operation)
   return sum;
 }
 
-TEST(UpdateProfile, CountsWhatAnUpdateDoes) {
+TEST(StepProfile, CountsWhatAnUpdateDoes) {
   Trainer trainer(tiny_config());
-  UpdateProfile profile({{"optimizer", 100}});
+  StepProfile profile({{"optimizer", 100}});
   for (int i = 0; i < 3; ++i) profile.add([&] { trainer.update(); });
   const std::vector<BenchRow> rows = profile.rows();
   const int64_t tokens = 12 * 8, layers = 2, width = 16;
@@ -43,9 +43,9 @@ TEST(UpdateProfile, CountsWhatAnUpdateDoes) {
   for (const char* other : {"batch", "zero gradients", "gradient norm"}) EXPECT_EQ(find(rows, other, false).calls, 1);
 }
 
-TEST(UpdateProfile, RowsAreAtMostTheUpdateAndFall) {
+TEST(StepProfile, RowsAreAtMostTheUpdateAndFall) {
   Trainer trainer(tiny_config());
-  UpdateProfile profile({});
+  StepProfile profile({});
   double whole = 0;
   for (int i = 0; i < 3; ++i) {
     const auto begin = std::chrono::steady_clock::now();
@@ -60,9 +60,9 @@ TEST(UpdateProfile, RowsAreAtMostTheUpdateAndFall) {
   EXPECT_LE(sum, whole);
 }
 
-TEST(UpdateProfile, WatchesOnlyWhatItIsGiven) {
+TEST(StepProfile, WatchesOnlyWhatItIsGiven) {
   Trainer trainer(tiny_config());
-  UpdateProfile profile({});
+  StepProfile profile({});
   profile.add([&] { trainer.update(); });
   trainer.update();
   EXPECT_EQ(find(profile.rows(), "optimizer", false).calls, 1);

@@ -1,4 +1,4 @@
-#include "train/bench/update_profile.hpp"
+#include "train/bench/step_profile.hpp"
 
 #include <algorithm>
 #include <string_view>
@@ -57,7 +57,7 @@ class Observing {
 
 }  // namespace
 
-void UpdateProfile::add(const std::function<void()>& update) {
+void StepProfile::add(const std::function<void()>& update) {
   const Observing observing(this);
   synchronize(device_);
   last_ = Clock::now();
@@ -65,7 +65,7 @@ void UpdateProfile::add(const std::function<void()>& update) {
   ++updates_;
 }
 
-void UpdateProfile::done(const Work& work) {
+void StepProfile::done(const Work& work) {
   synchronize(device_);
   const double seconds = std::chrono::duration<double>(Clock::now() - last_).count();
   BenchRow row{.operation = work.name, .is_backward = work.kind == Work::Kind::backward};
@@ -85,7 +85,7 @@ void UpdateProfile::done(const Work& work) {
   last_ = Clock::now();
 }
 
-std::vector<BenchRow> UpdateProfile::rows() const {
+std::vector<BenchRow> StepProfile::rows() const {
   std::vector<BenchRow> means;
   for (const auto& entry : rows_) {
     BenchRow& row = means.emplace_back(entry.second);

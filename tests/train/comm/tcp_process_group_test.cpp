@@ -1,4 +1,4 @@
-#include "train/comm/tcp_ranks.hpp"
+#include "train/comm/tcp_process_group.hpp"
 
 #include <cstring>
 
@@ -11,7 +11,7 @@ using test::ChildProcess;
 using test::free_port;
 using test::launch_of;
 
-std::vector<std::string> run(int size, const std::function<std::string(Ranks&)>& act) {
+std::vector<std::string> run(int size, const std::function<std::string(ProcessGroup&)>& act) {
   const int port = free_port();
   std::vector<ChildProcess> processes;
   for (int rank = size - 1; rank >= 0; --rank) {  // the root last: the others wait for it
@@ -22,11 +22,11 @@ std::vector<std::string> run(int size, const std::function<std::string(Ranks&)>&
   return results;
 }
 
-TEST(TcpRanks, GatherInOrder) {
+TEST(TcpProcessGroup, GatherInOrder) {
   for (const int size : {2, 5}) {
     std::string expected;
     for (int rank = 0; rank < size; ++rank) expected += std::to_string(rank * rank) + " ";
-    for (const std::string& result : run(size, [](Ranks& ranks) {
+    for (const std::string& result : run(size, [](ProcessGroup& ranks) {
            std::string text;
            for (const int64_t value : ranks.gather(int64_t{ranks.rank()} * ranks.rank())) {
              text += std::to_string(value) + " ";
@@ -38,8 +38,8 @@ TEST(TcpRanks, GatherInOrder) {
   }
 }
 
-TEST(TcpRanks, GatherMuch) {
-  for (const std::string& result : run(3, [](Ranks& ranks) {
+TEST(TcpProcessGroup, GatherMuch) {
+  for (const std::string& result : run(3, [](ProcessGroup& ranks) {
          const std::string mine(static_cast<size_t>(3'000'000 + ranks.rank()), static_cast<char>('a' + ranks.rank()));
          const std::vector<std::string> all = ranks.gather_texts(mine);
          ranks.barrier();
@@ -52,8 +52,8 @@ TEST(TcpRanks, GatherMuch) {
   }
 }
 
-TEST(TcpRanks, SayThatAPeerIsGone) {
-  const std::vector<std::string> results = run(3, [](Ranks& ranks) {
+TEST(TcpProcessGroup, SayThatAPeerIsGone) {
+  const std::vector<std::string> results = run(3, [](ProcessGroup& ranks) {
     if (ranks.rank() == 1) test::end_process();
     ranks.barrier();
     return std::string("went on");

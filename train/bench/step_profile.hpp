@@ -17,10 +17,10 @@
 
 namespace heed::train {
 
-class UpdateProfile final : public WorkObserver {
+class StepProfile final : public WorkObserver {
  public:
   // other_bytes: bytes moved by work other than operations, by name. device: the device that does the work.
-  explicit UpdateProfile(std::map<std::string, double> other_bytes, Device device = Device::cpu)
+  explicit StepProfile(std::map<std::string, double> other_bytes, Device device = Device::cpu)
       : other_bytes_(std::move(other_bytes)), device_(device) {}
 
   // Runs and profiles one more step, on this thread.

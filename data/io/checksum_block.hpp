@@ -42,11 +42,11 @@ struct SealKind {
 // the excluded ranges, sorted, without overlap and inside the body; adjacent ranges are merged. Throws DataError if the
 // file cannot be written or has more than 4092 ranges; ValueError if the ranges are not as required, the magic has
 // another length, or the file is shorter than the block.
-void seal_file(PosixFile& file, std::string_view magic, const std::vector<FileRange>& left_out);
+void write_checksum_block(PosixFile& file, std::string_view magic, const std::vector<FileRange>& left_out);
 
 // Verifies all bytes outside the excluded ranges. Throws DataError with the name of the file if it has neither the
 // block nor the footer of version 2, is of another version, or has changed. Returns the size of the block in bytes: 0
 // for version 2.
-int64_t check_seal(const PosixFile& file, const SealKind& kind);
+int64_t verify_checksum_block(const PosixFile& file, const SealKind& kind);
 
 }  // namespace heed::data

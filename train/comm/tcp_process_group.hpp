@@ -4,11 +4,11 @@
 
 #include <memory>
 
-#include "train/comm/ranks.hpp"
+#include "train/comm/process_group.hpp"
 
 namespace heed::comm {
 
 // Throws CommunicationError if the rendezvous fails (train/comm/rendezvous.hpp).
-std::unique_ptr<Ranks> join_tcp_ranks(const Launch& launch, double timeout_s);
+std::unique_ptr<ProcessGroup> join_tcp_ranks(const Launch& launch, double timeout_s);
 
 }  // namespace heed::comm

@@ -10,15 +10,15 @@
 
 namespace heed::comm {
 
-class Board {
+class HeartbeatPage {
  public:
   // Opens the heartbeat page of this job, or creates it. It is a file in `folder`, whose owner removes it at the end of
   // the job. Without a folder it is a file in /dev/shm, which is left over if all ranks are killed before they can
   // unlink it. Throws CommunicationError.
-  Board(const std::string& job, int rank, int size, const std::string& folder = {});
-  ~Board();  // also unlinks the file, unless that is done
-  Board(const Board&) = delete;
-  Board& operator=(const Board&) = delete;
+  HeartbeatPage(const std::string& job, int rank, int size, const std::string& folder = {});
+  ~HeartbeatPage();  // also unlinks the file, unless that is done
+  HeartbeatPage(const HeartbeatPage&) = delete;
+  HeartbeatPage& operator=(const HeartbeatPage&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }

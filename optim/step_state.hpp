@@ -10,7 +10,7 @@
 
 namespace heed::optim {
 
-struct UpdateNumbers {
+struct StepState {
   // Written by the host.
   double learning_rate = 0;
   double clip_norm = 0;        // 0: no clipping
@@ -28,13 +28,13 @@ struct UpdateNumbers {
 
 // numbers->loss += loss, an f32 scalar.
 struct AddLoss {
-  UpdateNumbers* numbers = nullptr;
+  StepState* numbers = nullptr;
   ConstTensorRef loss = {};
 };
 // Computes grad_norm, gradient_scale and is_finite; sums: f64 (spans), the sum of squares of the gradients of each
 // span.
-struct CloseGradients {
-  UpdateNumbers* numbers = nullptr;
+struct FinalizeGradients {
+  StepState* numbers = nullptr;
   ConstTensorRef sums = {};
 };
 
@@ -42,5 +42,5 @@ struct CloseGradients {
 
 namespace heed::cuda {
 void add_loss(Context& context, const optim::AddLoss& p);
-void close_gradients(Context& context, const optim::CloseGradients& p);
+void finalize_gradients(Context& context, const optim::FinalizeGradients& p);
 }  // namespace heed::cuda

@@ -15,11 +15,11 @@
 
 namespace heed::comm {
 
-class Ranks {
+class ProcessGroup {
  public:
-  virtual ~Ranks() = default;
-  Ranks(const Ranks&) = delete;
-  Ranks& operator=(const Ranks&) = delete;
+  virtual ~ProcessGroup() = default;
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -51,7 +51,7 @@ class Ranks {
   [[noreturn]] virtual void abort(int exit_code) = 0;
 
  protected:
-  Ranks(int rank, int size) : rank_(rank), size_(size) {}
+  ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}
   // Starts the heartbeat page and the watchdog. A derived class calls this before it contacts other ranks.
   void watch(const Launch& launch, double timeout_s);
   // Rendezvous complete: called by the derived class once all ranks have joined. Collective. Determines local_rank(),
@@ -62,14 +62,14 @@ class Ranks {
  private:
   int rank_, size_, local_rank_ = 0;
   int64_t update_ = 0;
-  std::unique_ptr<Board> board_;
+  std::unique_ptr<HeartbeatPage> board_;
   std::unique_ptr<Watchdog> watchdog_;
 };
 
 // RAII: marks a wait for other ranks, which the watchdog times; no effect in a process group of size one.
 class Waiting {
  public:
-  Waiting(Ranks& ranks, const char* what);
+  Waiting(ProcessGroup& ranks, const char* what);
 
  private:
   std::optional<Watchdog::Wait> wait_;
@@ -77,12 +77,12 @@ class Waiting {
 
 // Joins the process group of the launch environment. Throws CommunicationError if that has several ranks which cannot
 // be reached: this build has no MPI, or MPI reports another rank or size.
-std::unique_ptr<Ranks> join_ranks(double timeout_s);
-std::unique_ptr<Ranks> single_rank();
+std::unique_ptr<ProcessGroup> join_ranks(double timeout_s);
+std::unique_ptr<ProcessGroup> single_rank();
 
 // Sets the number of threads of this rank to the number of CPUs it has to itself, unless OMP_NUM_THREADS is set (see
 // cpu::threads_asked_for()). Ranks whose affinity masks overlap divide the CPUs and their CPU quota among them.
 // Collective.
-void share_processors(Ranks& ranks);
+void share_processors(ProcessGroup& ranks);
 
 }  // namespace heed::comm

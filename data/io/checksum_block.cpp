@@ -1,4 +1,4 @@
-#include "data/io/file_seal.hpp"
+#include "data/io/checksum_block.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -147,11 +147,11 @@ bool has_lost_its_footer(const PosixFile& file) {
 
 }  // namespace
 
-void seal_file(PosixFile& file, std::string_view magic, const std::vector<FileRange>& left_out) {
+void write_checksum_block(PosixFile& file, std::string_view magic, const std::vector<FileRange>& left_out) {
   const int64_t size = file.size();
   require<ValueError>(
       magic.size() == kSealMagicBytes && size >= kSealBlockBytes && fit(left_out, kSealBlockBytes, size),
-      "seal_file: a magic of {} bytes, or ranges that do not fit in {} bytes", magic.size(), size);
+      "write_checksum_block: a magic of {} bytes, or ranges that do not fit in {} bytes", magic.size(), size);
   const std::vector<FileRange> ranges = joined(left_out);
   std::string table(bytes_of(ranges));
   require<DataError>(static_cast<int64_t>(table.size()) <= kTableBytes,
@@ -169,7 +169,7 @@ void seal_file(PosixFile& file, std::string_view magic, const std::vector<FileRa
   file.truncate(size);
 }
 
-int64_t check_seal(const PosixFile& file, const SealKind& kind) {
+int64_t verify_checksum_block(const PosixFile& file, const SealKind& kind) {
   const int64_t size = file.size();
   if (size >= kHeaderBytes) {
     const Header header = read_header(file, 0), footer = read_header(file, size - kHeaderBytes);

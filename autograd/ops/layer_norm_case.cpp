@@ -48,8 +48,8 @@ OP_CASE(layer_norm) {
   for (const Shape& shape : {Shape{4}, Shape{3, 3}, Shape{2, 3, 65}, Shape{70, 33}, Shape{5, 128}, Shape{2, 260}}) {
     op.sample(sample(shape));
   }
-  // Widths that CUDA shares out among more and more threads, with and without whole vectors of 16 bytes; and more rows
-  // than it has teams of threads at once.
+  // Widths that CUDA divides over more and more threads, with and without whole vectors of 16 bytes; and more rows
+  // than thread groups run at a time.
   for (const int64_t width : {510, 1000, 1025, 2048, 4001, 8192, 8197, 8200}) op.sample(sample({2, width}, false));
   for (const Shape& shape : {Shape{530, 3}, Shape{67, 530}}) op.sample(sample(shape, false));
   op.sample({.label = "without bias",
