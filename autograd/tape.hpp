@@ -27,7 +27,9 @@ class Gradients {
   // that of a parameter matrix.
   virtual GradientSink parameter_sink(size_t input) = 0;
   // Like sink(), for kernels that may write the gradient in place of `saved`, a tensor of the input's shape and dtype:
-  // they read element i before they write it. If no other handle holds `saved`, the gradient reuses its memory.
+  // they read element i before they write it. The gradient reuses the memory of `saved` if the backward's own handle is
+  // the last one, and it is the first gradient of an input that an operation made (not of a parameter). In anomaly mode
+  // nothing is reused.
   virtual GradientSink over(size_t input, const Tensor& saved) = 0;
   // The gradient equals this tensor (of the input's shape and dtype), as in the backward of an addition: an alias of
   // it, or a copy for a leaf.

@@ -23,8 +23,10 @@ int exit_code(const std::exception& error);
 // nothing, it says instead that memory ran out and how much is available.
 std::string error_text(const std::exception& error);
 
-// Runs f, which must not be collective, on each rank, and throws CollectiveError on all ranks if f threw on any of
-// them. In a process group of size one, f's own exception propagates.
+// Runs f, which must not be collective, on each rank, and throws CollectiveError on all ranks, also on those where f
+// succeeded, if f threw on any of them. The exit code is that of the first rank that failed. The text is each different
+// error_text() of the exceptions, with the first rank that met it, unless all ranks met the same. Nothing is printed
+// here. In a process group of size one, f's own exception propagates.
 void check_on_all_ranks(ProcessGroup& ranks, const std::function<void()>& f);
 
 // Throws CollectiveError on all ranks unless `mine` is the same text on every rank. The message shows the first line

@@ -1,6 +1,6 @@
 // Heartbeat page: a page of shared memory through which the ranks of one job on one node report their progress without
-// communication. Each rank writes its own slot. The page can be read while a peer is stopped, is dead, or has not
-// reached MPI_Init yet.
+// communication. Each rank writes its own slot. A rank that waits in a collective can tell from it which ranks have not
+// reached that collective, and whether such a rank is busy, stopped (SIGSTOP), dead, or has not reached MPI_Init yet.
 #pragma once
 
 #include <atomic>

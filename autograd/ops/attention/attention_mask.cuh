@@ -59,8 +59,8 @@ struct Span {
 };
 
 // The mask of one side of a sequence: for queries as rows, the key range of each query; for keys as rows, the range of
-// queries that attend to each key. Rows outside [first_row, end_row) are masked completely. The range of any other row
-// is of(row), whose begin and end never decrease with the row.
+// queries that attend to each key. Rows outside [first_row, end_row), such as padding, are masked completely: their
+// outputs and gradients are 0. The range of any other row is of(row), whose begin and end never decrease with the row.
 struct MaskRange {
   int first_row, end_row;
   int begin, end;              // bounds of the ranges of all rows
