@@ -11,7 +11,7 @@ calls=$work/calls
 export FAKES=$work
 mkdir -p "$root" "$bin"
 cp "$1" "$root/heed"
-for tool in bash cat diff dirname env find flock grep kill mkdir mv nproc readlink rm rmdir sed setpriv sha256sum sleep \
+for tool in bash cat cp diff dirname env find flock grep kill mkdir mv nproc readlink rm rmdir sed setpriv sha256sum sleep \
   sort stat tail tee timeout touch xargs; do
   ln -s "$(command -v "$tool")" "$bin/$tool"
 done
@@ -31,7 +31,13 @@ if [[ $1 == -S ]]; then
     echo "$name:STRING=${word#*=}" | sed 's/DIRECTORY:STRING/DIRECTORY:INTERNAL/' >>"$4/CMakeCache.txt"
   done
   [[ -z ${FAKE_STATUS:-} ]] || echo "-- $FAKE_STATUS"
+  [[ -z ${FAKE_CONFIGURE_ERROR:-} ]] || { echo "CMake Error: $FAKE_CONFIGURE_ERROR"; exit 1; }
   >"$4/build.ninja"
+  exit
+fi
+# Regenerating may add settings, as after an update of CMakeLists.txt.
+if [[ $4 == build.ninja ]]; then
+  [[ -z ${FAKE_NEW_SETTING:-} ]] || grep -q "^HEED_NEW:" "$2/CMakeCache.txt" || echo HEED_NEW:BOOL=ON >>"$2/CMakeCache.txt"
   exit
 fi
 source=$2/../train/main.cpp
@@ -109,24 +115,46 @@ run 0 "$root/heed" test --full -L lint
 called "^cmake -S $root .*-DHEED_TESTS=FULL -DHEED_CUDA=ON$" || fail 'not configured'
 called "^ctest --test-dir $root/build .*-L lint$" || fail 'ctest'
 rm "$calls" "$bin/nvcc"
-run 0 "$root/heed" test
-run 0 "$root/heed" test --full
 run 0 "$root/heed" info
+run 0 "$root/heed" test -L lint --full
 ! called 'cmake -S' || fail 'configured again'
+called "^ctest --test-dir $root/build .* -L lint$" || fail 'ctest got --full'
+run 0 "$root/heed" test
+called "^cmake -S $root .*-DHEED_TESTS=ON$" || fail 'still the full tests'
 
 start 'build says what it built, and why without CUDA'
 run 0 FAKE_STATUS='CUDA: off, because of the moon' "$root/heed" build
-called '^cmake -S .*-DHEED_TESTS=OFF$' || fail 'not configured'
+called '^cmake -S .*-DHEED_TESTS=OFF -DHEED_CUDA=AUTO$' || fail 'not configured'
 expect '*heed: CUDA: off, because of the moon*/bin/heed is built: *' "$err"
 expect '' "$out"
 rm "$calls"
 run 0 "$root/heed" build --cuda
 called "^cmake -S $root .*-G Ninja -DHEED_CUDA=ON$" || fail 'not configured'
+run 0 "$root/heed" build
+called "^cmake -S $root .*-G Ninja -DHEED_CUDA=AUTO$" || fail 'not configured'
 run 0 "$root/heed" build --cpu
 called "^cmake -S $root .*-G Ninja -DHEED_CUDA=OFF$" || fail 'not configured'
 run 2 "$root/heed" build --fast
 expect 'heed: build --fast: it takes --cuda, --cpu or nothing' "$err"
 run 2 HEED_NO_BUILD=1 "$root/heed" build
+
+case_name='a setting that fails is not kept'
+run 1 FAKE_CONFIGURE_ERROR='no nvcc' "$root/heed" build --cuda
+expect '*no nvcc*' "$err"
+rm "$calls"
+run 0 "$root/heed" info
+! called . || fail "called $(<"$calls")"
+start 'nor is one of the first time'
+run 1 FAKE_CONFIGURE_ERROR='no nvcc' "$root/heed" build --cuda
+run 0 "$root/heed" info
+! grep -q HEED_CUDA "$root/build/CMakeCache.txt" || fail 'kept'
+
+built 'a setting that an update adds is part of what was built'
+echo '#' >>"$root/CMakeLists.txt"
+run 0 FAKE_NEW_SETTING=1 "$root/heed" info
+rm "$calls"
+run 0 "$root/heed" info
+! called . || fail "called $(<"$calls")"
 
 for rank in OMPI_COMM_WORLD_SIZE=1 PMI_RANK=0 PMIX_RANK=1 'SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2' 'RANK=0 WORLD_SIZE=2'; do
   read -ra variables <<<"$rank"
