@@ -72,9 +72,10 @@ __global__ void __launch_bounds__(kTileThreads) attention_kernel(const Forward p
   Tiles& tiles = dynamic_shared<Tiles>();
   const AttentionShape& shape = p.shape;
   const Place place = place_of(blockIdx.x, shape.batch, shape.heads, (shape.queries + kQueries - 1) / kQueries, true);
-  const MaskRange sight = mask_of(shape, place.batch).of_queries;
+  const MaskRange mask_range = mask_of(shape, place.batch).of_queries;
   const int kv_head = place.head / (shape.heads / shape.kv_heads), query = place.tile * kQueries;
-  const Span queries{query, query + kQueries}, part{sight.first_row, sight.end_row}, keys = sight.of_any(queries);
+  const Span queries{query, query + kQueries}, part{mask_range.first_row, mask_range.end_row},
+      keys = mask_range.of_any(queries);
   const auto k = rows_of<T>(p.k, place.batch, kv_head), v = rows_of<T>(p.v, place.batch, kv_head);
   const KeptWeights words(shape, place.batch, place.head);
 
@@ -86,8 +87,8 @@ __global__ void __launch_bounds__(kTileThreads) attention_kernel(const Forward p
     load_tile(tiles.k, k, p.format, key, keys);
     load_tile(tiles.v, v, p.format, key, keys);
     __syncthreads();
-    const bool all = sight.all(queries, {key, key + kKeys});
-    const RowKeyRanges<kQueries> seen(sight, query, key);
+    const bool all = mask_range.all(queries, {key, key + kKeys});
+    const RowKeyRanges<kQueries> seen(mask_range, query, key);
     auto weights = products(tiles.q, tiles.k);
     mask_scores(weights, shape.scale_log2, all, seen);
     softmax.take(weights, sums);

@@ -80,9 +80,10 @@ __global__ void __launch_bounds__(kTileThreads) query_gradient_kernel(const Back
   Tiles& tiles = dynamic_shared<Tiles>();
   const AttentionShape& shape = p.shape;
   const Place place = place_of(blockIdx.x, shape.batch, shape.heads, (shape.queries + kRows - 1) / kRows, true);
-  const MaskRange sight = mask_of(shape, place.batch).of_queries;
+  const MaskRange mask_range = mask_of(shape, place.batch).of_queries;
   const int kv_head = place.head / (shape.heads / shape.kv_heads), query = place.tile * kRows;
-  const Span queries{query, query + kRows}, part{sight.first_row, sight.end_row}, keys = sight.of_any(queries);
+  const Span queries{query, query + kRows}, part{mask_range.first_row, mask_range.end_row},
+      keys = mask_range.of_any(queries);
   const auto k = rows_of<T>(p.k, place.batch, kv_head), v = rows_of<T>(p.v, place.batch, kv_head);
   const KeptWeights words(shape, place.batch, place.head);
 
@@ -99,8 +100,8 @@ __global__ void __launch_bounds__(kTileThreads) query_gradient_kernel(const Back
     load_tile(tiles.other_k_or_q, k, p.format, key, keys);
     load_tile(tiles.other_v_or_dy, v, p.format, key, keys);
     __syncthreads();
-    const bool all = sight.all(queries, {key, key + kOthers});
-    const RowKeyRanges<kRows> seen(sight, query, key);
+    const bool all = mask_range.all(queries, {key, key + kOthers});
+    const RowKeyRanges<kRows> seen(mask_range, query, key);
     auto scores = products(tiles.q_or_k, tiles.other_k_or_q), dscores = products(tiles.dy_or_v, tiles.other_v_or_dy);
     const unsigned kept = shape.drops ? kept_of_queries<kRows, kOthers>(words, query, key) : ~0u;
     weigh(
@@ -122,9 +123,9 @@ __global__ void __launch_bounds__(kTileThreads) key_gradient_kernel(const Backwa
   Tiles& tiles = dynamic_shared<Tiles>();
   const AttentionShape& shape = p.shape;
   const Place place = place_of(blockIdx.x, shape.batch, shape.kv_heads, (shape.keys + kRows - 1) / kRows, false);
-  const MaskRange sight = mask_of(shape, place.batch).of_keys;
+  const MaskRange mask_range = mask_of(shape, place.batch).of_keys;
   const int key = place.tile * kRows, group = shape.heads / shape.kv_heads;
-  const Span keys{key, key + kRows}, part{sight.first_row, sight.end_row}, queries = sight.of_any(keys);
+  const Span keys{key, key + kRows}, part{mask_range.first_row, mask_range.end_row}, queries = mask_range.of_any(keys);
 
   load_tile(tiles.q_or_k, rows_of<T>(p.k, place.batch, place.head), p.format, key, part);
   load_tile(tiles.dy_or_v, rows_of<T>(p.v, place.batch, place.head), p.format, key, part);
@@ -141,8 +142,8 @@ __global__ void __launch_bounds__(kTileThreads) key_gradient_kernel(const Backwa
             p.statistics<typename Tiles::Statistics>({place.batch, head, place.tile}, query + i, queries);
       }
       __syncthreads();
-      const bool all = sight.all(keys, {query, query + kOthers});
-      const RowKeyRanges<kRows> seen(sight, key, query);
+      const bool all = mask_range.all(keys, {query, query + kOthers});
+      const RowKeyRanges<kRows> seen(mask_range, key, query);
       auto scores = products(tiles.q_or_k, tiles.other_k_or_q), dscores = products(tiles.dy_or_v, tiles.other_v_or_dy);
       const unsigned kept = shape.drops ? kept_of_keys<kRows, kOthers>(words, key, query) : ~0u;
       weigh(

@@ -9,6 +9,7 @@
 
 #include "autograd/cuda/element.cuh"
 #include "autograd/ops/attention/attention.hpp"
+#include "autograd/ops/attention/attention_mask.hpp"
 #include "autograd/ops/dropout.hpp"
 
 namespace heed::cuda {
@@ -53,49 +54,16 @@ inline AttentionShape attention_shape(const AttentionProblem& p) {
           .keep_scale = p.dropout < 1 ? static_cast<float>(1 / (1 - p.dropout)) : 0.0f};
 }
 
-// Positions [begin, end); empty where begin >= end.
-struct Span {
-  int begin, end;
-};
+using Span = PositionRange<int>;
+using MaskRange = heed::MaskRange<int>;
 
-// The mask of one side of a sequence: for queries as rows, the key range of each query; for keys as rows, the range of
-// queries that attend to each key. Rows outside [first_row, end_row), such as padding, are masked completely: their
-// outputs and gradients are 0. The range of any other row is of(row), whose begin and end never decrease with the row.
-struct MaskRange {
-  int first_row, end_row;
-  int begin, end;              // bounds of the ranges of all rows
-  int begin_shift, end_shift;  // causal: of(row) is within [row + begin_shift, row + end_shift)
-
-  __device__ Span of(int row) const { return {max(begin, row + begin_shift), min(end, row + end_shift)}; }
-  // The union of the ranges of these rows.
-  __device__ Span of_any(Span rows) const {
-    rows = {max(rows.begin, first_row), min(rows.end, end_row)};
-    return rows.begin < rows.end ? Span{of(rows.begin).begin, of(rows.end - 1).end} : Span{0, 0};
-  }
-  // Whether the range of each of these rows (except masked rows) contains all of `columns`: no mask is needed.
-  __device__ bool all(Span rows, Span columns) const {
-    rows = {max(rows.begin, first_row), min(rows.end, end_row)};
-    return rows.begin >= rows.end || (columns.begin >= of(rows.end - 1).begin && columns.end <= of(rows.begin).end);
-  }
-};
-
-struct Mask {
-  MaskRange of_queries, of_keys;
-};
-
-// The same mask as visibility() in attention_plan.hpp, but keys are counted from the first key of the tensor.
-__device__ inline Mask mask_of(const AttentionShape& s, int batch) {
-  constexpr int kFar = kMostPositions;
-  const int length = s.lengths != nullptr ? s.lengths[batch] : s.keys;
-  const Span keys = s.pads_left ? Span{s.keys - length, s.keys} : Span{0, length};
-  Span queries = s.queries == s.keys ? keys : Span{0, s.queries};
-  const int shift = s.keys - s.queries + 1;  // causal: query i attends to keys < i + shift
-  if (s.causal) queries.begin = max(queries.begin, keys.begin + 1 - shift);
-  if (length == 0 || s.drops_all) queries.end = queries.begin;
-  const bool none = queries.begin >= queries.end;
-  return {.of_queries = {queries.begin, queries.end, keys.begin, keys.end, -kFar, s.causal ? shift : kFar},
-          .of_keys = {keys.begin, none ? keys.begin : keys.end, queries.begin, queries.end,
-                      s.causal ? 1 - shift : -kFar, kFar}};
+__device__ inline AttentionMask<int> mask_of(const AttentionShape& s, int batch) {
+  return attention_mask<int>({.queries = s.queries,
+                              .keys = s.keys,
+                              .length = s.lengths != nullptr ? s.lengths[batch] : s.keys,
+                              .causal = s.causal,
+                              .pads_left = s.pads_left,
+                              .drops_all = s.drops_all});
 }
 
 // The tile of a thread block: a tile of rows of one head of one sequence.

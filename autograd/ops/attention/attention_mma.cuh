@@ -176,10 +176,10 @@ template <int kBlocks>
 struct FragmentKeyRanges {
   Span of[kBlocks][2];
 
-  __device__ FragmentKeyRanges(const MaskRange& sight, int first_row, int column) {
+  __device__ FragmentKeyRanges(const MaskRange& mask_range, int first_row, int column) {
 #pragma unroll
     for (int n = 0; n < 2 * kBlocks; ++n) {
-      const Span span = sight.of(first_row + 8 * n + group());
+      const Span span = mask_range.of(first_row + 8 * n + group());
       of[n / 2][n % 2] = {span.begin - column, span.end - column};
     }
   }
@@ -195,13 +195,13 @@ struct FragmentKeyRanges {
 template <int kBlocks, int kOthers, int kColumns>
 __device__ __forceinline__ void add_seen(const PackedWeights<kBlocks, kOthers>& weights,
                                          const MmaTile<kOthers, kColumns>& b, Fragment<kBlocks, kColumns>& sums,
-                                         const MaskRange& sight, int first_row, int column) {
+                                         const MaskRange& mask_range, int first_row, int column) {
 #pragma unroll
   for (int n = 0; n < 2 * kBlocks; ++n) {
     const int m = n / 2, half = n % 2 * 2;
 #pragma unroll 1
     for (int r = 0; r < 8; ++r) {
-      const Span seen = sight.of(first_row + 8 * n + r);
+      const Span seen = mask_range.of(first_row + 8 * n + r);
       const auto mask_of_pair = [&](int k) {
         const int first = column + k + pair();
         return (first >= seen.begin && first < seen.end ? 0xFFFFu : 0u) |

@@ -11,6 +11,7 @@
 #include "autograd/cpu/line.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/ops/attention/attention.hpp"
+#include "autograd/ops/attention/attention_mask.hpp"
 
 namespace heed::cpu {
 
@@ -36,39 +37,34 @@ inline uint64_t drop_below(const AttentionProblem& p) {
 }
 inline bool drops_all(const AttentionProblem& p) { return drop_below(p) > 0xFFFFFFFFu; }
 
-// The mask of one sequence as key ranges: a query in [first_query, end_query) attends to keys [first_key, first_key +
-// seen(query)), at least one key; all other queries attend to no key.
+// The mask of one sequence with its keys counted from the first valid one, first_key: a query in [first_query,
+// end_query) attends to keys [first_key, first_key + seen(query)), at least one key; all other queries attend to no
+// key.
 struct KeyRange {
-  int64_t first_key = 0, keys = 0;
-  int64_t first_query = 0, end_query = 0;
-  bool causal = false;
-  int64_t shift = 0;
+  AttentionMask<int64_t> mask;
+  int64_t first_key, keys;
+  int64_t first_query, end_query;
 
   // Number of keys in the key range of a query; non-decreasing in `query`.
-  int64_t seen(int64_t query) const { return causal ? std::clamp<int64_t>(query + shift, 0, keys) : keys; }
+  int64_t seen(int64_t query) const { return std::max<int64_t>(0, mask.of_queries.of(query).end - first_key); }
   // The first query whose key range contains key first_key + key.
-  int64_t first_query_seeing(int64_t key) const {
-    return causal ? std::max(first_query, key + 1 - shift) : first_query;
-  }
+  int64_t first_query_seeing(int64_t key) const { return mask.of_keys.of(first_key + key).begin; }
 };
 
 inline KeyRange visibility(const AttentionProblem& p, int64_t batch) {
   const int64_t length = p.lengths ? p.lengths.as<int32_t>()[batch] : p.keys;
-  KeyRange v{.first_key = p.side == PaddingSide::left ? p.keys - length : 0,
-             .keys = length,
-             .first_query = 0,
-             .end_query = p.queries,
-             .causal = p.causal,
-             .shift = 0};
-  v.shift = p.keys - p.queries - v.first_key + 1;
-  if (p.queries == p.keys) {
-    v.first_query = v.first_key;
-    v.end_query = v.first_key + length;
-  }
-  if (v.causal) v.first_query = std::max(v.first_query, 1 - v.shift);
-  if (v.keys == 0 || drops_all(p)) v.end_query = v.first_query;
-  v.end_query = std::max(v.first_query, v.end_query);
-  return v;
+  const AttentionMask<int64_t> mask = attention_mask<int64_t>({.queries = p.queries,
+                                                               .keys = p.keys,
+                                                               .length = length,
+                                                               .causal = p.causal,
+                                                               .pads_left = p.side == PaddingSide::left,
+                                                               .drops_all = drops_all(p)});
+  const MaskRange<int64_t>& rows = mask.of_queries;
+  return {.mask = mask,
+          .first_key = rows.begin,
+          .keys = length,
+          .first_query = rows.first_row,
+          .end_query = std::max(rows.first_row, rows.end_row)};
 }
 
 inline int64_t query_tiles(const KeyRange& v) { return ceil_divide(v.end_query - v.first_query, kTileQueries); }

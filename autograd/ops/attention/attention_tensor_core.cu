@@ -97,13 +97,13 @@ class ForwardBlock {
       : p_(p),
         tiles_(tiles),
         place_(place_of(blockIdx.x, p.shape.batch, p.shape.heads, (p.shape.queries + kQueries - 1) / kQueries, true)),
-        sight_(mask_of(p.shape, place_.batch).of_queries),
+        mask_range_(mask_of(p.shape, place_.batch).of_queries),
         query_(place_.tile * kQueries + warp_of_thread() * kRowsOfWarp) {}
 
   __device__ void run() {
     const int first = place_.tile * kQueries;
     tiles_.q.load_async(rows_of<__nv_bfloat16>(p_.q, place_.batch, place_.head), p_.shape.head_size, first, part());
-    const Span keys = sight_.of_any({first, first + kQueries});
+    const Span keys = mask_range_.of_any({first, first + kQueries});
 #pragma unroll 1
     for (int exact = 0; exact < 2; ++exact) {
       run_over(keys, exact > 0);
@@ -115,13 +115,13 @@ class ForwardBlock {
  private:
   static constexpr int kKeys = keys_of_tile<kColumns>;
 
-  __device__ Span part() const { return {sight_.first_row, sight_.end_row}; }
+  __device__ Span part() const { return {mask_range_.first_row, mask_range_.end_row}; }
 
   __device__ __forceinline__ void run_over(Span keys, bool exact) {
     const int kv_head = place_.head / (p_.shape.heads / p_.shape.kv_heads);
     const auto k = rows_of<__nv_bfloat16>(p_.k, place_.batch, kv_head);
     const auto v = rows_of<__nv_bfloat16>(p_.v, place_.batch, kv_head);
-    const Span queries{query_, query_ + kRowsOfWarp}, seen_by_warp = sight_.of_any(queries);
+    const Span queries{query_, query_ + kRowsOfWarp}, seen_by_warp = mask_range_.of_any(queries);
     sums_ = {};
     softmax_ = {};
     const int first = keys.begin / kKeys * kKeys;
@@ -146,16 +146,16 @@ class ForwardBlock {
       if (key + kKeys < keys.end) tiles_.k.load_async(k, p_.shape.head_size, key + kKeys, keys);
       cp_async_commit();
       if (!takes_part) continue;
-      const bool all = sight_.all(queries, {key, key + kKeys});
+      const bool all = mask_range_.all(queries, {key, key + kKeys});
       if (p_.shape.scale_log2 < 0) weights.scale(-1);
-      if (!all) mask_scores(weights, FragmentKeyRanges<kBlocks>(sight_, query_, key));
+      if (!all) mask_scores(weights, FragmentKeyRanges<kBlocks>(mask_range_, query_, key));
       softmax_.take(weights, fabsf(p_.shape.scale_log2), sums_);
       if (p_.shape.drops) {
         weights.clear_unless([&](int m, int j, int e) { return (kept[m] >> (4 * j + e) & 1u) != 0; });
       }
       const PackedWeights<kBlocks, kKeys> packed(weights);
       if (exact && !all) {
-        add_seen(packed, tiles_.v, sums_, sight_, query_, key);
+        add_seen(packed, tiles_.v, sums_, mask_range_, query_, key);
       } else {
         add_weighted(packed, tiles_.v, sums_);
       }
@@ -187,7 +187,7 @@ class ForwardBlock {
   const Forward& p_;
   ForwardTiles<kColumns>& tiles_;
   const Place place_;
-  const MaskRange sight_;
+  const MaskRange mask_range_;
   const int query_;  // the first query of the warp
   Fragment<kBlocks, kColumns> sums_;
   SoftmaxRows softmax_;

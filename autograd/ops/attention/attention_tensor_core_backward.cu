@@ -89,10 +89,10 @@ __device__ __forceinline__ void weigh(const AttentionShape& shape, Fragment<kBlo
 template <int kBlocks, int kColumns>
 __device__ __forceinline__ void add_pairs(const Fragment<kBlocks, kOthers>& pairs,
                                           const MmaTile<kOthers, kColumns>& tile, Fragment<kBlocks, kColumns>& sums,
-                                          bool exact, const MaskRange& sight, int first_row, int column) {
+                                          bool exact, const MaskRange& mask_range, int first_row, int column) {
   const PackedWeights<kBlocks, kOthers> packed(pairs);
   if (exact) {
-    add_seen(packed, tile, sums, sight, first_row, column);
+    add_seen(packed, tile, sums, mask_range, first_row, column);
   } else {
     add_weighted(packed, tile, sums);
   }
@@ -105,11 +105,11 @@ __global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(cons
   Tiles& tiles = dynamic_shared<Tiles>();
   const AttentionShape& shape = p.shape;
   const Place place = place_of(blockIdx.x, shape.batch, shape.heads, (shape.queries + kRows - 1) / kRows, true);
-  const MaskRange sight = mask_of(shape, place.batch).of_queries;
+  const MaskRange mask_range = mask_of(shape, place.batch).of_queries;
   const int kv_head = place.head / (shape.heads / shape.kv_heads), query = place.tile * kRows;
   const int row = warp_of_thread() * 16 * kBlocks, first = query + row;  // the warp's, in tile and sequence
-  const Span part{sight.first_row, sight.end_row}, mine{first, first + 16 * kBlocks};
-  const Span keys = sight.of_any({query, query + kRows}), keys_of_warp = sight.of_any(mine);
+  const Span part{mask_range.first_row, mask_range.end_row}, mine{first, first + 16 * kBlocks};
+  const Span keys = mask_range.of_any({query, query + kRows}), keys_of_warp = mask_range.of_any(mine);
   const auto k = rows_of<__nv_bfloat16>(p.k, place.batch, kv_head);
   const auto v = rows_of<__nv_bfloat16>(p.v, place.batch, kv_head);
   const auto load = [&](int buffer, int key) {
@@ -147,10 +147,10 @@ __global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(cons
       }
       auto scores = products<kBlocks>(tiles.q_or_k, row, other.k_or_q);
       auto dscores = products<kBlocks>(tiles.dy_or_v, row, other.v_or_dy);
-      const bool all = sight.all(mine, {key, key + kOthers});
-      weigh(shape, scores, dscores, all, FragmentKeyRanges<kBlocks>(sight, first, key), kept,
+      const bool all = mask_range.all(mine, {key, key + kOthers});
+      weigh(shape, scores, dscores, all, FragmentKeyRanges<kBlocks>(mask_range, first, key), kept,
             [&](int m, int, int e) { return statistics[m][e / 2]; });
-      add_pairs(dscores, other.k_or_q, dq, pass > 0 && !all, sight, first, key);
+      add_pairs(dscores, other.k_or_q, dq, pass > 0 && !all, mask_range, first, key);
     }
     cp_async_wait<0>();
     if (!shape.causal || !__syncthreads_or(dq.holds_nan())) break;
@@ -167,11 +167,11 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
   Tiles& tiles = dynamic_shared<Tiles>();
   const AttentionShape& shape = p.shape;
   const Place place = place_of(blockIdx.x, shape.batch, shape.kv_heads, (shape.keys + kRows - 1) / kRows, false);
-  const MaskRange sight = mask_of(shape, place.batch).of_keys;
+  const MaskRange mask_range = mask_of(shape, place.batch).of_keys;
   const int heads = shape.heads / shape.kv_heads, key = place.tile * kRows;
   const int row = warp_of_thread() * 16 * kBlocks, first = key + row;  // the warp's, in tile and sequence
-  const Span part{sight.first_row, sight.end_row}, mine{first, first + 16 * kBlocks};
-  const Span queries = sight.of_any({key, key + kRows}), queries_of_warp = sight.of_any(mine);
+  const Span part{mask_range.first_row, mask_range.end_row}, mine{first, first + 16 * kBlocks};
+  const Span queries = mask_range.of_any({key, key + kRows}), queries_of_warp = mask_range.of_any(mine);
   const int thread = static_cast<int>(threadIdx.x);
 
   // The loop over query tiles, one head after the other.
@@ -229,12 +229,12 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
         }
         auto scores = products<kBlocks>(tiles.q_or_k, row, other.k_or_q);
         auto dscores = products<kBlocks>(tiles.dy_or_v, row, other.v_or_dy);
-        const bool all = sight.all(mine, {now.query, now.query + kOthers});
-        weigh(shape, scores, dscores, all, FragmentKeyRanges<kBlocks>(sight, first, now.query), kept,
+        const bool all = mask_range.all(mine, {now.query, now.query + kOthers});
+        weigh(shape, scores, dscores, all, FragmentKeyRanges<kBlocks>(mask_range, first, now.query), kept,
               [&](int, int j, int e) { return other.of_query[8 * j + pair() + e % 2]; });
         const bool exact = pass > 0 && !all;
-        if (p.dv.data != nullptr) add_pairs(scores, other.v_or_dy, dv, exact, sight, first, now.query);
-        if (p.dk.data != nullptr) add_pairs(dscores, other.k_or_q, dk, exact, sight, first, now.query);
+        if (p.dv.data != nullptr) add_pairs(scores, other.v_or_dy, dv, exact, mask_range, first, now.query);
+        if (p.dk.data != nullptr) add_pairs(dscores, other.k_or_q, dk, exact, mask_range, first, now.query);
       }
       keep(buffer ^ 1, next_statistics);
     }

@@ -141,10 +141,10 @@ template <int kRows>
 struct RowKeyRanges {
   Span of[kRows / kGroups];
 
-  __device__ RowKeyRanges(const MaskRange& sight, int first_row, int column) {
+  __device__ RowKeyRanges(const MaskRange& mask_range, int first_row, int column) {
 #pragma unroll
     for (int i = 0; i < kRows / kGroups; ++i) {
-      const Span span = sight.of(first_row + row_of<kRows>(i));
+      const Span span = mask_range.of(first_row + row_of<kRows>(i));
       of[i] = {span.begin - column, span.end - column};
     }
   }

@@ -1,0 +1,73 @@
+// The mask of attention as ranges, the one rule of all kernels on CPU and CUDA: which keys a query attends to, and
+// which queries attend to a key. attention.hpp says what the options mean.
+#pragma once
+
+#include "autograd/core/philox.hpp"
+
+namespace heed {
+
+// Positions [begin, end); empty if begin >= end.
+template <class Int>
+struct PositionRange {
+  Int begin, end;
+};
+
+// The mask of one side of a sequence: for queries as rows, the key range of each query; for keys as rows, the range of
+// queries that attend to each key. Rows outside [first_row, end_row), such as padding, are masked completely: their
+// outputs and gradients are 0. The range of any other row is of(row), whose begin and end never decrease with the row.
+template <class Int>
+struct MaskRange {
+  Int first_row, end_row;
+  Int begin, end;              // bounds of the ranges of all rows
+  Int begin_shift, end_shift;  // causal: of(row) is within [row + begin_shift, row + end_shift)
+
+  HEED_HOST_DEVICE PositionRange<Int> of(Int row) const {
+    return {larger(begin, row + begin_shift), smaller(end, row + end_shift)};
+  }
+  // The union of the ranges of these rows.
+  HEED_HOST_DEVICE PositionRange<Int> of_any(PositionRange<Int> rows) const {
+    rows = {larger(rows.begin, first_row), smaller(rows.end, end_row)};
+    return rows.begin < rows.end ? PositionRange<Int>{of(rows.begin).begin, of(rows.end - 1).end}
+                                 : PositionRange<Int>{0, 0};
+  }
+  // Whether the range of each of these rows (except masked rows) contains all of `columns`: no mask is needed.
+  HEED_HOST_DEVICE bool all(PositionRange<Int> rows, PositionRange<Int> columns) const {
+    rows = {larger(rows.begin, first_row), smaller(rows.end, end_row)};
+    return rows.begin >= rows.end || (columns.begin >= of(rows.end - 1).begin && columns.end <= of(rows.begin).end);
+  }
+
+  HEED_HOST_DEVICE static constexpr Int larger(Int a, Int b) { return a > b ? a : b; }
+  HEED_HOST_DEVICE static constexpr Int smaller(Int a, Int b) { return a < b ? a : b; }
+};
+
+template <class Int>
+struct AttentionMask {
+  MaskRange<Int> of_queries, of_keys;
+};
+
+// What the mask of one sequence depends on.
+template <class Int>
+struct MaskOptions {
+  Int queries, keys;  // of the tensors
+  Int length;         // valid keys: the first ones, or with pads_left the last ones
+  bool causal, pads_left;
+  bool drops_all;  // dropout with probability 1: every row is masked
+};
+
+template <class Int>
+HEED_HOST_DEVICE AttentionMask<Int> attention_mask(const MaskOptions<Int>& o) {
+  // Farther than any position, and small enough that a position can be added.
+  constexpr Int kFar = Int{1} << (sizeof(Int) == 4 ? 29 : 60);
+  const PositionRange<Int> keys =
+      o.pads_left ? PositionRange<Int>{o.keys - o.length, o.keys} : PositionRange<Int>{0, o.length};
+  PositionRange<Int> queries = o.queries == o.keys ? keys : PositionRange<Int>{0, o.queries};
+  const Int shift = o.keys - o.queries + 1;  // causal: query i attends to keys < i + shift
+  if (o.causal) queries.begin = MaskRange<Int>::larger(queries.begin, keys.begin + 1 - shift);
+  if (o.length == 0 || o.drops_all) queries.end = queries.begin;
+  const bool none = queries.begin >= queries.end;
+  return {.of_queries = {queries.begin, queries.end, keys.begin, keys.end, -kFar, o.causal ? shift : kFar},
+          .of_keys = {keys.begin, none ? keys.begin : keys.end, queries.begin, queries.end,
+                      o.causal ? 1 - shift : -kFar, kFar}};
+}
+
+}  // namespace heed
