@@ -1,7 +1,7 @@
 // Attention on CUDA beyond its OP_CASE: both kinds of kernels at the edges of their tiles, and what must be exact.
 #include <cmath>
 
-#include "autograd/ops/attention/attention_path.hpp"
+#include "autograd/ops/attention/cuda/path.hpp"
 #include "tests/autograd/attention_poison.hpp"
 #include "tests/cuda/cuda_test.hpp"
 #include "tests/support/tolerance.hpp"

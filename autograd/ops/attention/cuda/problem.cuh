@@ -9,7 +9,7 @@
 
 #include "autograd/cuda/element.cuh"
 #include "autograd/ops/attention/attention.hpp"
-#include "autograd/ops/attention/attention_mask.hpp"
+#include "autograd/ops/attention/mask.hpp"
 #include "autograd/ops/dropout.hpp"
 
 namespace heed::cuda {

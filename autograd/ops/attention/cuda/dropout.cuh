@@ -3,7 +3,7 @@
 #pragma once
 
 #include "autograd/cuda/reduce.cuh"
-#include "autograd/ops/attention/attention_mask.cuh"
+#include "autograd/ops/attention/cuda/problem.cuh"
 
 namespace heed::cuda {
 

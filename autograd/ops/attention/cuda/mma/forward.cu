@@ -1,6 +1,6 @@
 // Attention forward on tensor cores (mma.sync), bf16, after Dao 2023, "FlashAttention-2".
 //
-// Threads: a thread block of 4 warps with 32 queries each computes 128 queries of one head (attention_mma.cuh). It
+// Threads: a thread block of 4 warps with 32 queries each computes 128 queries of one head (cuda/mma/tile.cuh). It
 // loops over the tiles of 64 keys (32 if the head size is above 64) in the key range of any of them; a warp skips tiles
 // outside the key ranges of its queries. Copies are asynchronous: v is copied during S = q k^T, the next k during
 // softmax and P v.
@@ -16,9 +16,9 @@
 // (only if causal: padding is loaded as 0). So if any accumulator of the thread block is NaN, everything is computed
 // again, with add_seen() in partially masked tiles.
 #include "autograd/cuda/launch.cuh"
-#include "autograd/ops/attention/attention_mma.cuh"
-#include "autograd/ops/attention/attention_path.hpp"
-#include "autograd/ops/attention/attention_softmax.cuh"
+#include "autograd/ops/attention/cuda/mma/tile.cuh"
+#include "autograd/ops/attention/cuda/path.hpp"
+#include "autograd/ops/attention/cuda/softmax.cuh"
 
 namespace heed::cuda {
 namespace {

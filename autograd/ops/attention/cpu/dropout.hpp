@@ -8,7 +8,7 @@
 
 #include "autograd/cpu/random_vectors.hpp"
 #include "autograd/cpu/simd.hpp"
-#include "autograd/ops/attention/attention_plan.hpp"
+#include "autograd/ops/attention/cpu/plan.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {

@@ -5,17 +5,17 @@
 // query tiles. No row of y depends on another row, so the bits depend neither on the threads nor on the division into
 // tasks.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "autograd/ops/attention/attention_cpu.cpp"
+#define HWY_TARGET_INCLUDE "autograd/ops/attention/cpu/forward_cpu.cpp"
 #include <hwy/foreach_target.h>
 
 #include <cmath>
 #include <limits>
 
 #include "autograd/cpu/gemm/block.hpp"
-#include "autograd/ops/attention/attention_dropout.hpp"
-#include "autograd/ops/attention/attention_plan.hpp"
-#include "autograd/ops/attention/attention_softmax.hpp"
-#include "autograd/ops/attention/attention_tile.hpp"
+#include "autograd/ops/attention/cpu/dropout.hpp"
+#include "autograd/ops/attention/cpu/plan.hpp"
+#include "autograd/ops/attention/cpu/softmax.hpp"
+#include "autograd/ops/attention/cpu/tile.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {

@@ -9,8 +9,8 @@
 
 #include "autograd/cuda/mma.cuh"
 #include "autograd/cuda/shared.cuh"
-#include "autograd/ops/attention/attention_dropout.cuh"
-#include "autograd/ops/attention/attention_mask.cuh"
+#include "autograd/ops/attention/cuda/dropout.cuh"
+#include "autograd/ops/attention/cuda/problem.cuh"
 
 namespace heed::cuda {
 

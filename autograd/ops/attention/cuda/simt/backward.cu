@@ -2,7 +2,7 @@
 // attention probabilities P = exp(scores - lse); with delta = rowsum(dY * Y),
 //   dV = P^T dY    dS = P * (dY V^T - delta)    dK = scale dS^T Q    dQ = scale dS K
 //
-// Threads: two kernels of the same structure. A thread block of 128 threads owns a tile of rows (attention_tile.cuh)
+// Threads: two kernels of the same structure. A thread block of 128 threads owns a tile of rows (cuda/simt/tile.cuh)
 // and loops over tiles of the other side: for dQ it owns queries and loops over keys; for dK and dV it owns keys and
 // loops over the queries of all query heads of the group. P and dS, or their transposes, are computed in registers and
 // passed through shared memory to the lanes of the same row.
@@ -13,9 +13,9 @@
 // Order: dQ over ascending keys, dK and dV over ascending heads and queries. No atomics, so runs are bitwise
 // reproducible.
 #include "autograd/cuda/launch.cuh"
-#include "autograd/ops/attention/attention_path.hpp"
-#include "autograd/ops/attention/attention_softmax.cuh"
-#include "autograd/ops/attention/attention_tile.cuh"
+#include "autograd/ops/attention/cuda/path.hpp"
+#include "autograd/ops/attention/cuda/simt/tile.cuh"
+#include "autograd/ops/attention/cuda/softmax.cuh"
 
 namespace heed::cuda {
 namespace {

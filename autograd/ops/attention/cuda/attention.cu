@@ -5,8 +5,8 @@
 // Order: fixed: each lane sums ascending columns, then the lanes are summed.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/cuda/reduce.cuh"
-#include "autograd/ops/attention/attention_mask.cuh"
-#include "autograd/ops/attention/attention_path.hpp"
+#include "autograd/ops/attention/cuda/path.hpp"
+#include "autograd/ops/attention/cuda/problem.cuh"
 
 namespace heed::cuda {
 namespace {

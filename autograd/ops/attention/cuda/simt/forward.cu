@@ -1,6 +1,6 @@
 // Attention forward on CUDA cores (SIMT) in f32, for f32 and bf16 tensors and all head sizes up to 256.
 //
-// Threads: a thread block of 128 threads computes a tile of queries of one head (attention_tile.cuh) and loops over the
+// Threads: a thread block of 128 threads computes a tile of queries of one head (cuda/simt/tile.cuh) and loops over the
 // key tiles in the key range of any of them. Scores and the softmax stay in registers, 16 lanes per row; P is passed
 // through shared memory to the lanes of the same row.
 // Memory: q and y once; k and v once for each query tile, mostly from L2.
@@ -8,9 +8,9 @@
 // shared memory, 60 to 80 % of their peak.
 // Order: keys ascending; a row depends neither on other rows nor on the grid.
 #include "autograd/cuda/launch.cuh"
-#include "autograd/ops/attention/attention_path.hpp"
-#include "autograd/ops/attention/attention_softmax.cuh"
-#include "autograd/ops/attention/attention_tile.cuh"
+#include "autograd/ops/attention/cuda/path.hpp"
+#include "autograd/ops/attention/cuda/simt/tile.cuh"
+#include "autograd/ops/attention/cuda/softmax.cuh"
 
 namespace heed::cuda {
 namespace {

@@ -1,10 +1,10 @@
-// Attention backward on tensor cores (mma.sync), bf16. The same two kernels as in attention_generic_backward.cu:
+// Attention backward on tensor cores (mma.sync), bf16. The same two kernels as in cuda/simt/backward.cu:
 //   dV = P^T dY    dS = P * (dY V^T - delta)    dK = scale dS^T Q    dQ = scale dS K    delta = rowsum(dY * Y)
 //
 // Threads: a thread block of 4 warps owns 128 rows, 32 per warp, or 64 rows, 16 per warp, if the head size is above 64.
 // It loops over tiles of 32 rows of the other side: for dQ it owns queries and loops over keys; for dK and dV it owns
 // keys and loops over the queries of all query heads of the group. P and dS, or their transposes, stay in the registers
-// of the warp that computes them and are rounded to bf16 as the A operand of the next GEMM (attention_mma.cuh). Double
+// of the warp that computes them and are rounded to bf16 as the A operand of the next GEMM (cuda/mma/tile.cuh). Double
 // buffering: the next tile is copied during the computation on this one, with one barrier per tile. A warp skips tiles
 // outside the ranges of its rows.
 // Memory: owned rows once; the other side once for each tile of owned rows, mostly from L2; each gradient is written
@@ -15,12 +15,12 @@
 // This limits the kernels to 60 to 67 % of the bf16 peak, which is what mma.sync reaches, or to 37 to 40 %.
 // Order: dQ over ascending keys, dK and dV over ascending heads and queries. No atomics, so runs are bitwise
 // reproducible.
-// NaN: as in attention_tensor_core.cu, if any accumulator is NaN (and causal), everything is computed again, with an
+// NaN: as in cuda/mma/forward.cu, if any accumulator is NaN (and causal), everything is computed again, with an
 // exact mask in partially masked tiles.
 #include "autograd/cuda/launch.cuh"
-#include "autograd/ops/attention/attention_mma.cuh"
-#include "autograd/ops/attention/attention_path.hpp"
-#include "autograd/ops/attention/attention_softmax.cuh"
+#include "autograd/ops/attention/cuda/mma/tile.cuh"
+#include "autograd/ops/attention/cuda/path.hpp"
+#include "autograd/ops/attention/cuda/softmax.cuh"
 
 namespace heed::cuda {
 namespace {

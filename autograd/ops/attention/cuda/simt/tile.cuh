@@ -10,8 +10,8 @@
 
 #include "autograd/cuda/reduce.cuh"
 #include "autograd/cuda/shared.cuh"
-#include "autograd/ops/attention/attention_dropout.cuh"
-#include "autograd/ops/attention/attention_mask.cuh"
+#include "autograd/ops/attention/cuda/dropout.cuh"
+#include "autograd/ops/attention/cuda/problem.cuh"
 
 namespace heed::cuda {
 

@@ -12,7 +12,7 @@
 
 #include "autograd/cpu/gemm/panels.hpp"
 #include "autograd/cpu/simd.hpp"
-#include "autograd/ops/attention/attention_plan.hpp"
+#include "autograd/ops/attention/cpu/plan.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {

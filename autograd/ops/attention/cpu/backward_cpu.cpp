@@ -6,14 +6,14 @@
 // few kv heads for the threads, (dK, dV) and dQ are separate tasks on subsets of the tiles, at 7 GEMMs instead of 5.
 // Each element is summed in the same order either way, so the bits do not depend on the threads.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "autograd/ops/attention/attention_backward_cpu.cpp"
+#define HWY_TARGET_INCLUDE "autograd/ops/attention/cpu/backward_cpu.cpp"
 #include <hwy/foreach_target.h>
 
 #include "autograd/cpu/gemm/block.hpp"
-#include "autograd/ops/attention/attention_dropout.hpp"
-#include "autograd/ops/attention/attention_plan.hpp"
-#include "autograd/ops/attention/attention_softmax.hpp"
-#include "autograd/ops/attention/attention_tile.hpp"
+#include "autograd/ops/attention/cpu/dropout.hpp"
+#include "autograd/ops/attention/cpu/plan.hpp"
+#include "autograd/ops/attention/cpu/softmax.hpp"
+#include "autograd/ops/attention/cpu/tile.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {

@@ -11,7 +11,7 @@
 #include "autograd/cpu/line.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/ops/attention/attention.hpp"
-#include "autograd/ops/attention/attention_mask.hpp"
+#include "autograd/ops/attention/mask.hpp"
 
 namespace heed::cpu {
 
