@@ -135,7 +135,7 @@ called "^cmake -S $root .*-G Ninja -DHEED_CUDA=AUTO$" || fail 'not configured'
 run 0 "$root/heed" build --cpu
 called "^cmake -S $root .*-G Ninja -DHEED_CUDA=OFF$" || fail 'not configured'
 run 2 "$root/heed" build --fast
-expect 'heed: build --fast: it takes --cuda, --cpu or nothing' "$err"
+expect 'heed: build --fast: expected --cuda, --cpu or no argument' "$err"
 run 2 HEED_NO_BUILD=1 "$root/heed" build
 
 case_name='a setting that fails is not kept'

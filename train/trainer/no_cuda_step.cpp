@@ -1,4 +1,4 @@
-// Stub of device_update.cpp for builds without CUDA, in which Trainer never constructs a CudaStep.
+// Stub of cuda_step.cpp for builds without CUDA, in which Trainer never constructs a CudaStep.
 #include "train/trainer/cuda_step.hpp"
 
 namespace heed::train {
