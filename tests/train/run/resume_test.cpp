@@ -15,8 +15,9 @@ using test::read_file;
 using test::tiny_config;
 
 // Everything that resuming could lose: dropout, warm-up, micro-batches, moments.
-const std::vector<std::string> kFull{"model.dropout=0.1", "model.attention_dropout=0.1", "micro_batch_size=6",
-                                     "warmup_steps=5", "eval_interval=5", "final_eval=subset"};
+const std::vector<std::string> kFull{"model.dropout=0.1",  "model.attention_dropout=0.1",
+                                     "micro_batch_size=6", "warmup_steps=5",
+                                     "eval_interval=5",    "final_eval=subset"};
 
 class Resume : public testing::Test {
  protected:
