@@ -6,60 +6,13 @@ Usage: cli_test.py PATH_OF_HEED
 import csv
 import json
 import os
-import pathlib
 import random
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 import unittest
 
-HEED = None
-
-TINY = """
-[model]
-num_layers = 1
-num_heads = 2
-d_model = 16
-seq_len = 8
-[data]
-source = "ngram"
-vocab_size = 6
-order = 2
-[train]
-steps = 5
-batch_size = 4
-eval_batches = 1
-"""
-
-
-def timeless(run):
-    """The rows of metrics.csv without the columns of time."""
-    return [row[:6] for row in csv.reader((run / "metrics.csv").read_text().splitlines())]
-
-
-class CommandLine(unittest.TestCase):
-    """What every command line test needs."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.config = self.folder / "tiny.toml"
-        self.config.write_text(TINY)
-
-    def run_heed(self, *arguments, **environment):
-        return subprocess.run(
-            [HEED, *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, timeout=120,
-            env={**os.environ, **environment})
-
-    def assert_error(self, result, code, *parts):
-        self.assertEqual(result.returncode, code, result.stderr)
-        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
-        self.assertTrue(result.stderr.startswith("heed: "), result.stderr)
-        for part in parts:
-            self.assertIn(part, result.stderr)
+from command_line import ALPHABET, HEED, CommandLine, timeless
 
 
 class Commands(CommandLine):
@@ -179,25 +132,6 @@ class Commands(CommandLine):
         self.assert_error(self.run_heed("bench", "--updates", 3), 2, "--config")
         for option in (("--device", "cpu"), ("--dtype", "f32")):
             self.assert_error(self.run_heed("bench", *option, "--config", self.config), 2, option[0], "--config")
-
-
-ALPHABET = """
-[model]
-num_layers = 1
-num_heads = 2
-d_model = 32
-seq_len = 8
-dropout = 0.1
-[data]
-source = "text"
-path = "abcd.txt"
-[optim]
-learning_rate = 1e-2
-[train]
-steps = 300
-batch_size = 4
-eval_interval = 1000
-"""
 
 
 class Text(CommandLine):
@@ -480,5 +414,4 @@ class RunFolders(CommandLine):
 KILLS = int(os.environ.get("HEED_KILLS", "10"))
 
 if __name__ == "__main__":
-    HEED = os.path.abspath(sys.argv.pop(1))
     unittest.main()

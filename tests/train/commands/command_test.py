@@ -4,19 +4,17 @@ Usage: command_test.py PATH_OF_HEED
 """
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 import unittest
 
-import cli_test
+import command_line
 
 COMMANDS = ([], ["train"], ["generate"], ["data"], ["data", "prepare"], ["data", "info"], ["eval"], ["config"],
             ["gradcheck"], ["bench"], ["info"])
 
 
-class Usage(cli_test.CommandLine):
+class Usage(command_line.CommandLine):
     def test_help_is_plain_text_of_80_columns(self):
         for command in COMMANDS:
             with self.subTest(command):
@@ -134,14 +132,14 @@ class Usage(cli_test.CommandLine):
                 gone = self.folder / "gone"
                 gone.mkdir()
                 result = subprocess.run(
-                    ["bash", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', gone, cli_test.HEED, *map(str, arguments)],
+                    ["bash", "-c", 'cd "$0" && rmdir "$0" && exec "$@"', gone, command_line.HEED, *map(str, arguments)],
                     capture_output=True, text=True, timeout=60)
                 self.assertIn(result.returncode, (2, 3, 4), result.stderr)
                 self.assert_error(result, result.returncode)
                 self.assertNotIn("filesystem error", result.stderr)
 
 
-class ResumeFolder(cli_test.CommandLine):
+class ResumeFolder(command_line.CommandLine):
     """`heed train RUN --resume`."""
 
     def setUp(self):
@@ -151,7 +149,7 @@ class ResumeFolder(cli_test.CommandLine):
         self.run_folder = self.folder / "runs" / "tiny"
 
     def steps(self, folder):
-        return [row[0] for row in cli_test.timeless(folder)][1:]
+        return [row[0] for row in command_line.timeless(folder)][1:]
 
     def test_a_run_folder_is_resumed(self):
         result = self.run_heed("train", "runs/tiny/", "--resume", "log_interval=1", "stop_after=3")
@@ -166,7 +164,7 @@ class ResumeFolder(cli_test.CommandLine):
         shutil.move(self.run_folder, moved)
         elsewhere = self.folder / "current"
         elsewhere.mkdir()
-        result = subprocess.run([cli_test.HEED, "train", "../else where/run", "--resume", "stop_after=0"], cwd=elsewhere,
+        result = subprocess.run([command_line.HEED, "train", "../else where/run", "--resume", "stop_after=0"], cwd=elsewhere,
                                 capture_output=True, text=True, timeout=60)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.steps(moved), ["1", "2", "3", "4", "5"])
@@ -184,5 +182,4 @@ class ResumeFolder(cli_test.CommandLine):
 
 
 if __name__ == "__main__":
-    cli_test.HEED = os.path.abspath(sys.argv.pop(1))
     unittest.main()

@@ -8,11 +8,10 @@ import pathlib
 import pwd
 import shutil
 import subprocess
-import sys
-import tempfile
 import unittest
 
-HEED = None
+from command_line import HEED, InFolder
+
 CONFIGS = pathlib.Path(__file__).resolve().parents[3] / "configs"
 TINY = """
 [model]
@@ -29,13 +28,11 @@ device = "cpu"
 """
 
 
-class ConfigCommandLine(unittest.TestCase):
+class ConfigCommandLine(InFolder):
+    CONFIG = TINY
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.config = self.folder / "tiny.toml"
-        self.config.write_text(TINY)
+        super().setUp()
         self.home = self.folder / "home"
         self.home.mkdir()
 
@@ -102,5 +99,4 @@ class ConfigCommandLine(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    HEED = pathlib.Path(sys.argv.pop(1)).resolve()
     unittest.main()

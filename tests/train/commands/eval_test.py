@@ -7,10 +7,9 @@ import json
 import os
 import random
 import shutil
-import sys
 import unittest
 
-import cli_test
+import command_line
 
 LINES = """
 [model]
@@ -40,7 +39,7 @@ def random_lines(seed):
     return ["".join(drawn.choice("abcdefghijklmnop") for _ in range(8)) + "\n" for _ in range(60)]
 
 
-class Evaluation(cli_test.CommandLine):
+class Evaluation(command_line.CommandLine):
     def setUp(self):
         super().setUp()
         self.text = self.folder / "text.txt"
@@ -171,7 +170,7 @@ class Evaluation(cli_test.CommandLine):
         self.assertIn("bf16", self.run_heed("eval", self.run_folder, "precision=bf16").stdout)
 
     def test_a_source_without_text(self):
-        self.config.write_text(cli_test.TINY)
+        self.config.write_text(command_line.TINY)
         val_loss = self.train("eval_batches=0")
         lines = self.run_heed("eval", self.run_folder).stdout.splitlines()
         self.assertTrue(lines[1].startswith(f"validation  loss {val_loss:.6f}"), lines)
@@ -188,5 +187,4 @@ class Evaluation(cli_test.CommandLine):
 
 
 if __name__ == "__main__":
-    cli_test.HEED = os.path.abspath(sys.argv.pop(1))
     unittest.main()

@@ -5,25 +5,24 @@ Usage: generate_test.py PATH_OF_HEED
 
 import os
 import subprocess
-import sys
 import unittest
 
-import cli_test
+import command_line
 
 RULE = "──── sample {} of {} ────"
 
 
-class Generation(cli_test.CommandLine):
+class Generation(command_line.CommandLine):
     def train(self, text, *arguments):
         (self.folder / "abcd.txt").write_text(text)
-        self.config.write_text(cli_test.ALPHABET)
+        self.config.write_text(command_line.ALPHABET)
         result = self.run_heed("train", self.config, "train.device=cpu", *arguments)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.run_folder = self.folder / "runs" / "tiny"
 
     def generate(self, *arguments, **more):
         """stdout as bytes; arguments may be bytes."""
-        result = subprocess.run([cli_test.HEED, "generate", self.run_folder / "checkpoints" / "last.h5",
+        result = subprocess.run([command_line.HEED, "generate", self.run_folder / "checkpoints" / "last.h5",
                                  *(one if isinstance(one, bytes) else str(one) for one in arguments)],
                                 cwd=self.folder, capture_output=True, timeout=60, **more)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -79,7 +78,7 @@ class Generation(cli_test.CommandLine):
         self.assertEqual((text.count("\n"), text.count("─")), (3, 0))
 
     def test_token_ids(self):
-        self.config.write_text(cli_test.TINY)
+        self.config.write_text(command_line.TINY)
         self.assertEqual(self.run_heed("train", self.config).returncode, 0)
         self.run_folder = self.folder / "runs" / "tiny"
         (self.folder / "ids").write_text("3\t1\n\n02\n")
@@ -105,5 +104,4 @@ class Generation(cli_test.CommandLine):
 
 
 if __name__ == "__main__":
-    cli_test.HEED = os.path.abspath(sys.argv.pop(1))
     unittest.main()

@@ -11,11 +11,10 @@ import pathlib
 import resource
 import shutil
 import subprocess
-import sys
-import tempfile
 import unittest
 
-HEED = None
+from command_line import HEED, InFolder
+
 MIB = 1 << 20
 
 TINY = """
@@ -38,13 +37,12 @@ device = "cpu"
 LARGE = ["model.d_model=512", "model.num_layers=2"]
 
 
-class Limits(unittest.TestCase):
+class Limits(InFolder):
+    CONFIG = TINY
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        super().setUp()
         (self.folder / "abcd.txt").write_text("abcd" * 500)
-        (self.folder / "tiny.toml").write_text(TINY)
         self.run_dir = self.folder / "runs" / "tiny"
         self.last = self.run_dir / "checkpoints" / "last.h5"
 
@@ -255,5 +253,4 @@ class Memory(Limits):
 
 
 if __name__ == "__main__":
-    HEED = os.path.abspath(sys.argv.pop(1))
     unittest.main()

@@ -6,17 +6,15 @@ Usage: run_end_test.py PATH_OF_HEED
 import csv
 import json
 import os
-import pathlib
 import pty
 import re
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 import unittest
 
-HEED = None
+from command_line import HEED, InFolder
+
 
 TINY = """
 [model]
@@ -42,13 +40,11 @@ log_interval = 5
 LONG = ("steps=1000000", "eval_interval=1000000", "log_interval=1", "save_interval=0")
 
 
-class Runs(unittest.TestCase):
+class Runs(InFolder):
+    CONFIG = TINY
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.config = self.folder / "tiny.toml"
-        self.config.write_text(TINY)
+        super().setUp()
         (self.folder / "text.txt").write_text("abcd" * 500)
         self.run_dir = self.folder / "runs" / "tiny"
 
@@ -265,6 +261,5 @@ class Errors(Runs):
 
 
 if __name__ == "__main__":
-    HEED = os.path.abspath(sys.argv.pop(1))
     os.environ["OMP_NUM_THREADS"] = "1"
     unittest.main()
