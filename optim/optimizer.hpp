@@ -33,7 +33,7 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   // One optimizer step on all spans. Each gradient is multiplied by gradient_scale when it is read, so that clipping
-  // (see grad_clip.hpp) needs no pass of its own. Throws ValueError unless learning_rate is finite and not negative and
+  // (see grad_clip.hpp) needs no separate pass. Throws ValueError unless learning_rate is finite and not negative and
   // gradient_scale finite and above 0; nothing has changed then.
   void step(double learning_rate, double gradient_scale);
   // The same on CUDA, where the kernels read the numbers from device memory: learning_rate, gradient_scale, and

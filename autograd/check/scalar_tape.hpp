@@ -1,4 +1,4 @@
-// Var<T>: a scalar with reverse-mode autodiff on a tape of its own. A reference formula that is a template on its
+// Var<T>: a scalar with reverse-mode autodiff on its own tape. A reference formula that is a template on its
 // scalar type thus also returns its gradient, in f32 and f64, independently of every kernel and of the tensor tape.
 #pragma once
 

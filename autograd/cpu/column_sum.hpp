@@ -1,5 +1,5 @@
 // Deterministic column sums: sum[j] = sum over rows i of x[i, j]. The rows are split into chunks whose number depends
-// only on the shape. One thread sums each chunk into a partial row of its own, and the partial rows are added in a
+// only on the shape. One thread sums each chunk into its own partial row, and the partial rows are added in a
 // fixed order.
 #pragma once
 

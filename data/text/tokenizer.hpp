@@ -5,7 +5,7 @@
 //   byte  (data/text/byte_tokenizer.hpp)  256 tokens
 //   bpe   (data/text/bpe_tokenizer.hpp)   256 bytes and the tokens merged from them, in the order of merging
 //
-// With an end token, as datasets split by lines use it, the line feed is a token of its own: the last id. encode()
+// With an end token, as datasets split by lines use it, the line feed is a separate token: the last id. encode()
 // returns it for each '\n' and returns no other token with a line feed. The end token therefore ends a line and decodes
 // to '\n'.
 //

@@ -107,7 +107,7 @@ class MpiCommunicator final : public Communicator {
       return MPI_Ibcast(data, count, MPI_BYTE, root, world_, request);
     });
   }
-  // The sum of the own shard needs a buffer of its own: in place, MPI writes it to the start of `values`.
+  // The sum of the local shard needs a separate buffer: in place, MPI writes it to the start of `values`.
   void reduce_scatter(const TensorRef& values) override {
     const int64_t count = part_length(values), bytes = count * size_bytes(values.dtype);
     Part part{.sum = Buffer(bytes, Device::cpu, MemoryCategory::workspace),

@@ -1,6 +1,6 @@
 // TCP rendezvous: how the ranks of a run connect to each other.
 //
-// Rank 0 listens on MASTER_PORT; every other rank connects and sends a Greeting. Rank 0 answers a Greeting of its own
+// Rank 0 listens on MASTER_PORT; every other rank connects and sends a Greeting. Rank 0 answers a Greeting of the same
 // run with its own Greeting, and once all ranks are connected it sends each a Verdict. Until then a later connection of
 // a rank replaces an earlier one, which receives Verdict::replaced. Rank 0 polls all connections together, so a foreign
 // connection that is silent or sends something else (port scanners, health checks, other runs) delays no rank.

@@ -109,7 +109,7 @@ class Connector {
     return std::nullopt;
   }
 
-  // Without a report of its own: rank 0 has accepted this rank and reports which others are missing.
+  // Without its own report: rank 0 has accepted this rank and reports which others are missing.
   Descriptor await_verdict(Descriptor socket) const {
     send_at_once(socket.number());
     set_blocking(socket.number(), true);

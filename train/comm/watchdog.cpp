@@ -93,7 +93,7 @@ void Watchdog::give_up(const std::string& reason) {
   // The other ranks of the node time out within moments and would write the same.
   if (board_.claim_report()) train::write_notice(fmt::format("heed: rank {}{}: {}\n", board_.rank(), place, reason));
   board_.unlink();  // before the rendezvous is complete, no other code unlinks it
-  // In a thread of its own: ncclCommAbort itself may block until captured graphs are destroyed, or for other ranks.
+  // In a separate thread: ncclCommAbort itself may block until captured graphs are destroyed, or for other ranks.
   if (action_) {
     std::thread(action_).detach();
     usleep(500'000);

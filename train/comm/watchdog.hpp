@@ -1,6 +1,6 @@
 // Watchdog: ends a process that waits too long for other ranks, and reports which ranks are missing.
 //
-// A thread of its own measures the wait, since the waiting thread is inside MPI, NCCL or the system, possibly inside
+// A separate thread measures the wait, since the waiting thread is inside MPI, NCCL or the system, possibly inside
 // MPI_Init, where nothing else could end it. When a wait has lasted train.comm_timeout_s, the first rank of the node to
 // notice writes one line. Each process then starts its on_timeout() action and exits with code 7; the launcher ends the
 // other ranks. Time in which the whole process is stopped (SIGSTOP, a suspended job) does not count.

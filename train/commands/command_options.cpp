@@ -22,7 +22,7 @@ size_t width_of(const std::string& text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
 }
 
-// A name and its description in two columns; a long name has a line of its own.
+// A name and its description in two columns; a long name has a separate line.
 std::string two_columns(const std::string& name, const std::string& meaning) {
   std::string text = "  " + name, line = text;
   const std::string indent(kHelpColumn, ' ');

@@ -33,7 +33,7 @@ Prompt make_prompt(const LoadedModel& loaded, const std::string& text, bool skip
 // Calls emit(token) for each new token, until num_tokens or the end token, which is not emitted. The context of the
 // model is the last seq_len tokens at most, at positions from 0. While there are at most seq_len tokens in all, the
 // forward pass for a new token has one row (KV cache). After that every position moves with each token, and the pass
-// has seq_len rows. Sample number `sample` has a random stream of its own.
+// has seq_len rows. Sample number `sample` has its own random stream.
 void generate(const LoadedModel& loaded, std::vector<int32_t> tokens, const GenerateOptions& options, int64_t sample,
               const std::function<void(int32_t)>& emit);
 

@@ -199,7 +199,8 @@ void add_train_keys(std::vector<KeySpec>& keys) {
             "sequences per step, over all ranks and micro-batches");
   train
       .add("micro_batch_size", &TrainConfig::micro_batch_size, integer(0, 1'048'576),
-           "sequences per forward/backward pass (gradient accumulation); must divide batch_size; 0: the whole batch")
+           "sequences per forward/backward pass of a rank (gradient accumulation); must divide the batch of a rank; 0: "
+           "all of it")
       .changeable();
   train.add("seed", &TrainConfig::seed, seed_number(),
             "random seed of the dropout masks; without dropout it has no effect");

@@ -119,7 +119,7 @@ std::string outline(std::string_view text) {
   return bare;
 }
 
-// Finds the key that was being parsed at error.line and its table, as far as they are bare keys.
+// Finds the key that was being parsed at error.line and its table; each only if it is a bare key.
 void find_key(std::string_view bare, TomlSyntaxError& error) {
   for (int64_t number = 1; number <= error.line && !bare.empty();) {
     const std::size_t length = std::min(bare.find('\n'), bare.size() - 1) + 1;

@@ -274,7 +274,7 @@ class Run {
     const auto steps = static_cast<double>(steps_here_);
     waited_s_per_update_ = sum / ranks_.size() / steps;
     reporter_.line(
-        fmt::format("ranks         of {:.2f} ms per step, {:.2f} ms are waiting for other ranks (the most on "
+        fmt::format("ranks         {:.2f} ms per step, {:.2f} ms of it waiting for communication (the most on "
                     "one rank: {:.2f} ms)",
                     seconds_here_ / steps * 1e3, *waited_s_per_update_ * 1e3, most / steps * 1e3));
   }

@@ -37,7 +37,9 @@ std::string device_notices(const Config& config, Device device) {
   std::string text;
   if (device != Device::cpu) return text;
   if (config.train.device == DeviceChoice::automatic && !cuda::status().architectures.empty()) {
-    text += "notice        running on the CPU, no usable CUDA device (heed info says why)\n";
+    text += config.train.precision == DType::f64
+                ? "notice        running on the CPU: train.precision = \"f64\" is not for CUDA devices\n"
+                : "notice        running on the CPU, no usable CUDA device (heed info says why)\n";
   }
   if (config.train.precision == DType::bf16 && !cpu::has_bf16_products()) {
     text += "notice        this processor has no bf16 instructions: GEMMs run in f32, slower than with f32 itself\n";
