@@ -35,11 +35,9 @@ if [[ $1 == -S ]]; then
   >"$4/build.ninja"
   exit
 fi
-# Regenerating may add settings, as after an update of CMakeLists.txt.
-if [[ $4 == build.ninja ]]; then
-  [[ -z ${FAKE_NEW_SETTING:-} ]] || grep -q "^HEED_NEW:" "$2/CMakeCache.txt" || echo HEED_NEW:BOOL=ON >>"$2/CMakeCache.txt"
-  exit
-fi
+# Each build regenerates build.ninja first, which may add settings, as after an update of CMakeLists.txt.
+[[ -z ${FAKE_NEW_SETTING:-} ]] || grep -q "^HEED_NEW:" "$2/CMakeCache.txt" || echo HEED_NEW:BOOL=ON >>"$2/CMakeCache.txt"
+[[ $4 != build.ninja ]] || exit 0
 source=$2/../train/main.cpp
 mkdir "$FAKES/building" || { echo collision >>"$FAKES/calls"; exit 1; }
 [[ $4 == heed ]] && sleep "${FAKE_DELAY:-0}" || sleep "${FAKE_TEST_DELAY:-0}"
@@ -351,7 +349,7 @@ if ((EUID == 0)); then
     start 'at a terminal it asks first'
     at_terminal n
     [[ $code == 2 ]] || fail "exit code $code: $shown"
-    expect "*install the missing packages by *apt-get install *libhwy-dev*[Y/n]*missing packages*" "$shown"
+    expect "*install the missing packages by 'apt-get install *libhwy-dev'*[Y/n]*missing packages*" "$shown"
     [[ ! -e $calls ]] || fail "called $(<"$calls")"
     at_terminal y
     [[ $code == 0 ]] || fail "exit code $code: $shown"
