@@ -101,13 +101,9 @@ Tensor Gpt::head(const Tensor& x) const {
   return linear(last_norm_ != nullptr ? (*last_norm_)(x) : x, weight, Tensor());
 }
 
-Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context, double denominator) const {
-  return cross_entropy(logits(tokens, context), targets, {.denominator = denominator});
-}
-
 Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,
-                 const double* device_denominator) const {
-  return cross_entropy(logits(tokens, context), targets, {.device_denominator = device_denominator});
+                 DeviceScalar<double> denominator) const {
+  return cross_entropy(logits(tokens, context), targets, {.denominator = denominator});
 }
 
 int64_t Gpt::gemm_weights() const {

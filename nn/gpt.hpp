@@ -30,10 +30,8 @@ class Gpt {
   Tensor next_logits(const Tensor& tokens, KvCache& cache) const;
   // Mean cross-entropy over the targets that are not -1. If `denominator` is above 0, their sum divided by
   // `denominator`: the number of targets of the whole training step, of which this batch is a part.
-  Tensor loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context, double denominator = 0) const;
-  // The same with a denominator in CUDA device memory.
   Tensor loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,
-              const double* device_denominator) const;
+              DeviceScalar<double> denominator = 0) const;
 
   // Activation checkpointing: each Transformer block saves only its input and is recomputed in backward.
   void set_recompute(bool on) { recompute_ = on; }

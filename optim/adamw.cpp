@@ -27,19 +27,18 @@ AdamW::AdamW(std::vector<ParameterSpan> spans, const AdamWOptions& options)
   }
 }
 
-void AdamW::update(size_t span, const StepFactors& numbers) {
+void AdamW::update(size_t span, const StepFactors& factors) {
   const ParameterSpan& p = spans()[span];
   HEED_DISPATCH(p.weights.device(), adamw_step,
                 {.weights = p.weights.ref(),
                  .m = m_[span].ref(),
                  .v = v_[span].ref(),
                  .gradients = p.gradients,
-                 .numbers = numbers,
+                 .factors = factors,
                  .beta1 = options_.beta1,
                  .beta2 = options_.beta2,
                  .eps = options_.eps,
-                 .weight_decay = p.decay ? options_.weight_decay : 0.0,
-                 .t = steps()});
+                 .weight_decay = p.decay ? options_.weight_decay : 0.0});
 }
 
 }  // namespace heed::optim

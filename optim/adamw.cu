@@ -15,25 +15,17 @@ constexpr int kThreads = 256, kWidth = 4;
 
 struct Factors {
   float scale, eps, rate1, rate2, rate, root_scale, decay;
-  int32_t changes;  // 0: weights, m and v stay as they are
+  int64_t is_valid;
 };
 struct Options {
-  optim::StepFactors numbers;
+  optim::StepFactors factors;
   double beta1, beta2, eps, weight_decay;
-  int64_t t;
 };
 
 __global__ void factors_kernel(Factors* factors, Options p) {
-  double learning_rate = p.numbers.learning_rate, scale = p.numbers.gradient_scale;
-  auto t = static_cast<double>(p.t);
-  bool changes = true;
-  if (const optim::StepState* numbers = p.numbers.on_device) {
-    learning_rate = numbers->learning_rate;
-    scale = numbers->gradient_scale;
-    t = static_cast<double>(numbers->optimizer_step);
-    changes = numbers->is_finite != 0;
-  }
-  *factors = {.scale = static_cast<float>(scale),
+  const double learning_rate = p.factors.learning_rate.get();
+  const auto t = static_cast<double>(p.factors.step.get());
+  *factors = {.scale = static_cast<float>(p.factors.gradient_scale.get()),
               .eps = static_cast<float>(p.eps),
               .rate1 = static_cast<float>(1 - p.beta1),
               .rate2 = static_cast<float>(1 - p.beta2),
@@ -41,7 +33,7 @@ __global__ void factors_kernel(Factors* factors, Options p) {
               .root_scale = static_cast<float>(1 / sqrt(1 - pow(p.beta2, t))),
               // lr * weight_decay, not 1 - lr * weight_decay, which loses too many digits in f32.
               .decay = static_cast<float>(learning_rate * p.weight_decay),
-              .changes = changes ? 1 : 0};
+              .is_valid = p.factors.is_valid.get()};
 }
 
 // average + rate * (value - average), written so that neither a rate near 0 nor a rate of 1 loses digits.
@@ -76,7 +68,7 @@ template <int N>
 __global__ void __launch_bounds__(kThreads) adamw_kernel(Elements p, const Factors* factors) {
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
   const Factors f = *factors;
-  if (f.changes == 0) return;
+  if (f.is_valid == 0) return;
   if (first + N <= p.count) {
     step<N>(p, f, first);
   } else {
@@ -95,12 +87,7 @@ void adamw_step(Context& context, const optim::AdamWStep& p) {
   if (span.count == 0) return;
   const Scratch<Factors> factors(context, 1);
   launch(factors_kernel, {1, 1}, factors.data(),
-         {.numbers = p.numbers,
-          .beta1 = p.beta1,
-          .beta2 = p.beta2,
-          .eps = p.eps,
-          .weight_decay = p.weight_decay,
-          .t = p.t});
+         {.factors = p.factors, .beta1 = p.beta1, .beta2 = p.beta2, .eps = p.eps, .weight_decay = p.weight_decay});
   const bool wide = can_move<kWidth>(0, span.weights, span.m, span.v, span.gradients);
   launch(wide ? adamw_kernel<kWidth> : adamw_kernel<1>,
          {blocks_for(span.count, kThreads * (wide ? kWidth : 1)), kThreads}, span, factors.data());

@@ -27,7 +27,7 @@ class AdamW final : public Optimizer {
   AdamW(std::vector<ParameterSpan> spans, const AdamWOptions& options);
 
  private:
-  void update(size_t span, const StepFactors& numbers) override;
+  void update(size_t span, const StepFactors& factors) override;
 
   AdamWOptions options_;
   std::vector<Tensor> m_, v_;  // one per span
@@ -36,10 +36,9 @@ class AdamW final : public Optimizer {
 struct AdamWStep {
   TensorRef weights = {}, m = {}, v = {};
   ConstTensorRef gradients = {};
-  StepFactors numbers = {};
+  StepFactors factors = {};
   double beta1 = 0, beta2 = 0, eps = 0;
   double weight_decay = 0;  // 0 for a span without decay
-  int64_t t = 1;            // replaced by optimizer_step if numbers.on_device is set
 };
 
 }  // namespace heed::optim

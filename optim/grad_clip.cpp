@@ -19,13 +19,11 @@ Tensor squares_of_gradients(const std::vector<ParameterSpan>& spans) {
   return sums;
 }
 
-double sum_of_squares(const std::vector<ParameterSpan>& spans) {
+double global_norm(const std::vector<ParameterSpan>& spans) {
   double total = 0;
   for (const double sum : squares_of_gradients(spans).values()) total += sum;
-  return total;
+  return std::sqrt(total);
 }
-
-double global_norm(const std::vector<ParameterSpan>& spans) { return std::sqrt(sum_of_squares(spans)); }
 
 double clip_factor(double norm, double clip_norm) {
   require_not_negative("optim.clip_norm", clip_norm);

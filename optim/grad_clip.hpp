@@ -11,10 +11,8 @@ namespace heed::optim {
 // Throws DTypeError for other dtypes than f32 and f64.
 double global_norm(const std::vector<ParameterSpan>& spans);
 
-// The sum of g^2 over all spans, global_norm() squared: to be summed over ranks if each rank has a shard.
-double sum_of_squares(const std::vector<ParameterSpan>& spans);
-
-// The sum of g^2 of each span, f64 of shape (spans), on the device of the gradients.
+// The sum of g^2 of each span, f64 of shape (spans), on the device of the gradients: to be summed over ranks if each
+// rank has a shard.
 Tensor squares_of_gradients(const std::vector<ParameterSpan>& spans);
 
 // The factor that scales gradients to a norm of at most clip_norm: min(1, clip_norm / (norm + 1e-6)), as in PyTorch's

@@ -53,19 +53,19 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
   require_not_negative("optim.learning_rate", learning_rate);
   require<ValueError>(std::isfinite(gradient_scale) && gradient_scale > 0,
                       "optimizer: the gradient scale is {}, it must be finite and above 0", gradient_scale);
-  update_all({.learning_rate = learning_rate, .gradient_scale = gradient_scale});
+  update_all({.learning_rate = learning_rate, .gradient_scale = gradient_scale, .step = steps_ + 1});
 }
 
-void Optimizer::step(const StepState* numbers) {
-  require<DeviceError>(spans_[0].weights.device() == Device::cuda,
-                       "optimizer: the numbers of the update are on cuda, the weights on {}",
-                       name(spans_[0].weights.device()));
-  update_all({.on_device = numbers});
+void Optimizer::step(const StepState* state) {
+  update_all({.learning_rate = DeviceScalar<double>::at(&state->learning_rate),
+              .gradient_scale = DeviceScalar<double>::at(&state->gradient_scale),
+              .step = DeviceScalar<int64_t>::at(&state->optimizer_step),
+              .is_valid = DeviceScalar<int64_t>::at(&state->is_valid)});
 }
 
-void Optimizer::update_all(const StepFactors& numbers) {
+void Optimizer::update_all(const StepFactors& factors) {
   ++steps_;
-  for (size_t span = 0; span < spans_.size(); ++span) update(span, numbers);
+  for (size_t span = 0; span < spans_.size(); ++span) update(span, factors);
 }
 
 void Optimizer::restore_steps(int64_t steps) {

@@ -20,10 +20,11 @@ struct ParameterSpan {
   bool decay = false;         // whether weight decay applies
 };
 
-// The factors of an optimizer step, or their address in device memory.
+// The scalars of an optimizer step, for its kernels.
 struct StepFactors {
-  double learning_rate = 0, gradient_scale = 1;
-  const StepState* on_device = nullptr;
+  DeviceScalar<double> learning_rate = 0, gradient_scale = 1;
+  DeviceScalar<int64_t> step = 1;      // 1 in the first optimizer step
+  DeviceScalar<int64_t> is_valid = 1;  // 0: weights and state do not change
 };
 
 class Optimizer {
@@ -36,10 +37,10 @@ class Optimizer {
   // (see grad_clip.hpp) needs no separate pass. Throws ValueError unless learning_rate is finite and not negative and
   // gradient_scale finite and above 0; nothing has changed then.
   void step(double learning_rate, double gradient_scale);
-  // The same on CUDA, where the kernels read the numbers from device memory: learning_rate, gradient_scale, and
-  // optimizer_step, which must equal steps() after the call. If is_finite is 0, weights and state do not change. Throws
-  // DeviceError if the weights are not on CUDA.
-  void step(const StepState* numbers);
+  // The same with the scalars in the memory of the weights' device, where the kernels read learning_rate,
+  // gradient_scale, is_valid (0: weights and state do not change) and optimizer_step, which must equal steps() after
+  // the call.
+  void step(const StepState* state);
 
   // The number of optimizer steps so far, one count for all spans.
   int64_t steps() const { return steps_; }
@@ -58,9 +59,8 @@ class Optimizer {
   Tensor add_state(const std::string& name, size_t span);
 
  private:
-  void update_all(const StepFactors& numbers);
-  // Updates one span in the optimizer step that steps() already counts.
-  virtual void update(size_t span, const StepFactors& numbers) = 0;
+  void update_all(const StepFactors& factors);
+  virtual void update(size_t span, const StepFactors& factors) = 0;
 
   std::vector<ParameterSpan> spans_;
   std::vector<std::pair<std::string, Tensor>> state_;

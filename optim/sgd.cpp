@@ -8,12 +8,12 @@ Sgd::Sgd(std::vector<ParameterSpan> spans, const SgdOptions& options) : Optimize
   require_not_negative("optim.weight_decay", options.weight_decay);
 }
 
-void Sgd::update(size_t span, const StepFactors& numbers) {
+void Sgd::update(size_t span, const StepFactors& factors) {
   const ParameterSpan& p = spans()[span];
   HEED_DISPATCH(p.weights.device(), sgd_step,
                 {.weights = p.weights.ref(),
                  .gradients = p.gradients,
-                 .numbers = numbers,
+                 .factors = factors,
                  .weight_decay = p.decay ? options_.weight_decay : 0.0});
 }
 

@@ -25,12 +25,8 @@ template <int N>
 __global__ void __launch_bounds__(kThreads)
     sgd_kernel(float* weights, const float* gradients, int64_t count, optim::StepFactors p, double weight_decay) {
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
-  double learning_rate = p.learning_rate, scale = p.gradient_scale;
-  if (p.on_device != nullptr) {
-    if (p.on_device->is_finite == 0) return;
-    learning_rate = p.on_device->learning_rate;
-    scale = p.on_device->gradient_scale;
-  }
+  if (p.is_valid.get() == 0) return;
+  const double learning_rate = p.learning_rate.get(), scale = p.gradient_scale.get();
   // lr * weight_decay, not 1 - lr * weight_decay, which loses too many digits in f32.
   const auto rate = static_cast<float>(learning_rate * scale), decay = static_cast<float>(learning_rate * weight_decay);
   if (first + N <= count) {
@@ -49,7 +45,7 @@ void sgd_step(Context&, const optim::SgdStep& p) {
   const float* gradients = elements<float>(p.gradients);
   const bool wide = can_move<kWidth>(0, weights, gradients);
   launch(wide ? sgd_kernel<kWidth> : sgd_kernel<1>, {blocks_for(count, kThreads * (wide ? kWidth : 1)), kThreads},
-         weights, gradients, count, p.numbers, p.weight_decay);
+         weights, gradients, count, p.factors, p.weight_decay);
 }
 
 }  // namespace heed::cuda

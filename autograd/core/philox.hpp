@@ -12,11 +12,7 @@
 #include <array>
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define HEED_HOST_DEVICE __host__ __device__
-#else
-#define HEED_HOST_DEVICE
-#endif
+#include "autograd/core/device_scalar.hpp"
 
 namespace heed {
 
@@ -55,13 +51,10 @@ constexpr uint32_t random_site(RandomDomain domain, uint32_t layer = 0, uint32_t
 struct RandomStream {
   uint32_t seed = 0;
   uint32_t site = 0;
-  uint64_t update = 0;
-  // For CUDA kernels: the address of the step number in device memory, used instead of `update`. A captured training
-  // step thus draws other numbers on each replay.
-  const uint64_t* device_update = nullptr;
+  DeviceScalar<uint64_t> update = {};
 
   HEED_HOST_DEVICE PhiloxWords words(uint64_t index_div_4) const {
-    return philox4x32(index_div_4, device_update == nullptr ? update : *device_update, seed, site);
+    return philox4x32(index_div_4, update.get(), seed, site);
   }
   HEED_HOST_DEVICE uint32_t word(uint64_t index) const { return words(index / 4).word[index % 4]; }
 

@@ -36,7 +36,7 @@ class RandomVectors {
 
 class RandomVectors {
  public:
-  explicit RandomVectors(const RandomStream& random) : update_(random.update) {
+  explicit RandomVectors(const RandomStream& random) : update_(random.update.get()) {
     constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
     for (uint32_t round = 0; round < kRounds; ++round) {
       key0_[round] = random.seed + round * kWeyl0;

@@ -19,9 +19,9 @@ void check(const Tensor& logits, const Tensor& targets, const CrossEntropyOption
       logits.rank() == targets.rank() + 1 && targets.shape().with_appended(logits.shape().columns()) == logits.shape(),
       "cross_entropy: targets have shape {}, it must be that of logits {} without the last dimension", targets.shape(),
       logits.shape());
-  require<ValueError>(std::isfinite(options.denominator) && options.denominator >= 0,
+  require<ValueError>(std::isfinite(options.denominator.value) && options.denominator.value >= 0,
                       "cross_entropy: denominator is {}, it must be above 0, or 0 for the number of targets",
-                      options.denominator);
+                      options.denominator.value);
   require<ValueError>(options.vocab >= 0 && options.vocab <= logits.shape().columns(),
                       "cross_entropy: vocab is {}, for logits {} it must be at most {}, or 0 for all columns",
                       options.vocab, logits.shape(), logits.shape().columns());

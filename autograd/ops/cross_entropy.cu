@@ -176,8 +176,7 @@ struct LossSum {
   const int32_t* targets;
   int64_t rows, vocab;
   int32_t ignored;
-  double denominator;  // 0: the number of targets that are not ignored
-  const double* device_denominator;
+  DeviceScalar<double> denominator;  // 0: the number of targets that are not ignored
 };
 
 __global__ void __launch_bounds__(kSumThreads) sum_losses_kernel(LossSum p) {
@@ -191,7 +190,7 @@ __global__ void __launch_bounds__(kSumThreads) sum_losses_kernel(LossSum p) {
   total = block_reduce<kSumThreads>(total, 0.0, Sum{});
   counted = block_reduce<kSumThreads>(counted, 0.0, Sum{});
   if (threadIdx.x != 0) return;
-  const double given = p.device_denominator != nullptr ? *p.device_denominator : p.denominator;
+  const double given = p.denominator.get();
   const double weight = counted > 0 ? 1 / (given > 0 ? given : counted) : 0;
   *p.weight = weight;
   *p.loss = static_cast<float>(total * weight);
@@ -295,8 +294,7 @@ void cross_entropy_forward(Context& context, const CrossEntropyForward& p) {
           .rows = rows,
           .vocab = p.options.vocab,
           .ignored = p.options.ignore_index,
-          .denominator = p.options.denominator,
-          .device_denominator = p.options.device_denominator});
+          .denominator = p.options.denominator});
 }
 
 void cross_entropy_backward(Context&, const CrossEntropyBackward& p) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "autograd/core/context.hpp"
+#include "autograd/core/device_scalar.hpp"
 #include "autograd/core/token_range.hpp"
 #include "autograd/tensor.hpp"
 
@@ -20,9 +21,7 @@ struct CrossEntropyOptions {
   int32_t ignore_index = -1;
   // 0: the number of targets that are not ignored (if all are, the loss is 0). Otherwise the divisor, such as the
   // number of targets of the whole training step if the targets here are a part of them.
-  double denominator = 0;
-  // On CUDA, optional: device memory that holds the denominator when the kernel runs; it replaces `denominator`.
-  const double* device_denominator = nullptr;
+  DeviceScalar<double> denominator = 0;
   // The vocabulary size if logits has more columns (padding, which is not even read). 0: all columns.
   int64_t vocab = 0;
 };

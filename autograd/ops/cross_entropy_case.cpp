@@ -25,14 +25,15 @@ std::vector<S> reference(const ReferenceInputs<S>& in, const CrossEntropyOptions
     loss += log(sum) + (max - x[target]);
     ++counted;
   }
-  return {loss / S(options.denominator > 0 ? options.denominator : static_cast<double>(counted))};
+  const double given = options.denominator.get();
+  return {loss / S(given > 0 ? given : static_cast<double>(counted))};
 }
 
 OpSample sample(const Shape& logits, int32_t limit, const CrossEntropyOptions& options = {}) {
   Shape targets;  // the shape of logits without its last dimension
   for (int i = 0; i + 1 < logits.rank(); ++i) targets = targets.with_appended(logits[i]);
   return {.label = fmt::format("{} ignore {} denominator {} vocab {}", logits, options.ignore_index,
-                               options.denominator, options.vocab),
+                               options.denominator.get(), options.vocab),
           .inputs = {normal("logits", logits, 0, 3), tokens("targets", targets, limit)},
           .run = [options](const Tensors& in) { return cross_entropy(in[0], in[1], options); },
           .reference = plain([options](const auto& in) { return reference(in, options); }),

@@ -102,7 +102,8 @@ void cross_entropy_forward(Context& context, const CrossEntropyForward& p) {
   });
   const int32_t* targets = p.targets.as<int32_t>();
   const int64_t counted = rows - std::count(targets, targets + rows, p.options.ignore_index);
-  const double denominator = p.options.denominator > 0 ? p.options.denominator : static_cast<double>(counted);
+  const double given = p.options.denominator.get();
+  const double denominator = given > 0 ? given : static_cast<double>(counted);
   const double weight = counted > 0 ? 1 / denominator : 0;
   double total = 0;
   for (int64_t row = 0; row < rows; ++row) total += losses[row];

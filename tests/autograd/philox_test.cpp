@@ -42,7 +42,7 @@ TEST(Philox, EveryCoordinateCounts) {
   const auto differs = [&](RandomStream stream, uint64_t index = 0) { return words.insert(stream.word(index)).second; };
   EXPECT_TRUE(differs({2, base.site, base.update}));
   EXPECT_TRUE(differs({base.seed, base.site, 5}));
-  EXPECT_TRUE(differs({base.seed, base.site, base.update + (uint64_t{1} << 32)}));
+  EXPECT_TRUE(differs({base.seed, base.site, base.update.get() + (uint64_t{1} << 32)}));
   EXPECT_TRUE(differs({base.seed, random_site(RandomDomain::data, 2, 3), base.update}));
   EXPECT_TRUE(differs({base.seed, random_site(RandomDomain::dropout, 3, 3), base.update}));
   EXPECT_TRUE(differs({base.seed, random_site(RandomDomain::dropout, 2, 4), base.update}));

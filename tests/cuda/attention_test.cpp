@@ -127,10 +127,9 @@ TEST_F(AttentionOnCuda, DropsTheWeightsThatTheStreamSays) {
 
 TEST_F(AttentionOnCuda, TakesTheNumberOfTheUpdateFromTheDevice) {
   const Buffer update(sizeof(uint64_t), Device::cuda, MemoryCategory::workspace);
-  cuda::copy_to_device(update.data(), &kRandom.update, sizeof(uint64_t));
+  cuda::copy_to_device(update.data(), &kRandom.update.value, sizeof(uint64_t));
   RandomStream on_device = kRandom;
-  on_device.update = 0;
-  on_device.device_update = static_cast<const uint64_t*>(update.data());
+  on_device.update = DeviceScalar<uint64_t>::at(static_cast<const uint64_t*>(update.data()));
   for (const int64_t size : {5, 16}) {
     const Inputs in = random_inputs({1, 40, size}, {1, 40, size}, DType::bf16, Device::cuda);
     expect_same_bits(run(in, {.dropout = 0.4, .random = kRandom}), run(in, {.dropout = 0.4, .random = on_device}));

@@ -38,13 +38,12 @@ class OptimizerOnCuda : public test::CudaTest, public testing::WithParamInterfac
   static void set(const Tensor& tensor, const std::vector<double>& values) {
     copy_elements_to(tensor.ref(), from_values(tensor.shape(), DType::f32, values));
   }
-  // The numbers of an update, where the device reads them.
-  static Tensor on_device(const StepState& numbers) {
-    const Tensor memory = empty({static_cast<int64_t>(sizeof numbers / sizeof(double))}, DType::f64, Device::cuda);
-    copy_memory(memory.ref().data, Device::cuda, &numbers, Device::cpu, sizeof numbers);
+  static Tensor on_device(const StepState& state) {
+    const Tensor memory = empty({static_cast<int64_t>(sizeof state / sizeof(double))}, DType::f64, Device::cuda);
+    copy_memory(memory.ref().data, Device::cuda, &state, Device::cpu, sizeof state);
     return memory;
   }
-  static const StepState* pointer(const Tensor& numbers) { return static_cast<const StepState*>(numbers.ref().data); }
+  static StepState* pointer(const Tensor& memory) { return static_cast<StepState*>(memory.ref().data); }
 };
 
 TEST_P(OptimizerOnCuda, FollowsF64OnTheCpu) {
@@ -88,7 +87,7 @@ TEST_P(OptimizerOnCuda, TouchesItsSpanAlone) {
   for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i] == 5, i < 9 || i >= 31) << i;
 }
 
-TEST_P(OptimizerOnCuda, NumbersOnTheDeviceGiveTheSameBits) {
+TEST_P(OptimizerOnCuda, AStateOnTheDeviceGivesTheSameBits) {
   const std::vector<double> start = random_values(1001, 1), gradients = random_values(1001, 2);
   const ParameterSpan a = span_on_cuda(start, true), b = span_on_cuda(start, true);
   set(a.gradients, gradients);
@@ -97,20 +96,20 @@ TEST_P(OptimizerOnCuda, NumbersOnTheDeviceGiveTheSameBits) {
   for (int64_t step = 1; step <= 3; ++step) {
     const double learning_rate = 0.1 / static_cast<double>(step);
     by_host->step(learning_rate, 0.7);
-    const Tensor numbers =
-        on_device({.learning_rate = learning_rate, .optimizer_step = step, .gradient_scale = 0.7, .is_finite = 1});
-    by_device->restore_steps(0);  // as in a recorded update: the host's count is that of the recording
-    by_device->step(pointer(numbers));
+    const Tensor state =
+        on_device({.learning_rate = learning_rate, .optimizer_step = step, .gradient_scale = 0.7, .is_valid = 1});
+    by_device->restore_steps(0);  // as in a captured step: the host's count is that of the recording
+    by_device->step(pointer(state));
     EXPECT_EQ(a.weights.values(), b.weights.values());
   }
 }
 
-TEST_P(OptimizerOnCuda, NothingChangesWhereTheUpdateIsNotFinite) {
+TEST_P(OptimizerOnCuda, NothingChangesWhereTheStepIsNotValid) {
   const std::vector<double> start = random_values(37, 3);
   const ParameterSpan span = span_on_cuda(start, true);
   const auto optimizer = make({span});
-  const Tensor numbers = on_device({.learning_rate = 0.1, .optimizer_step = 1, .is_finite = 0});
-  optimizer->step(pointer(numbers));
+  const Tensor memory = on_device({.learning_rate = 0.1, .optimizer_step = 1, .is_valid = 0});
+  optimizer->step(pointer(memory));
   EXPECT_EQ(span.weights.values(), start);
   for (const auto& [name, state] : optimizer->state()) EXPECT_EQ(state.values(), std::vector<double>(37, 0.0)) << name;
 }

@@ -96,6 +96,8 @@ TEST_F(RanksOnCuda, AWishToStopReachesAll) {
   }
 }
 
+TEST_F(RanksOnCuda, EndTogetherWithoutData) { expect_all_to_end_without_data("cuda", by_nccl); }
+
 // From a world with another number of ranks, and from the CPU.
 TEST_F(RanksOnCuda, GoOnFromACheckpointOfOneRank) {
   for (const Overrides& form : kForms) {

@@ -8,13 +8,6 @@
 #include "autograd/cpu/build_info.hpp"
 #include "autograd/tape.hpp"
 #include "data/io/checksum.hpp"
-#include "data/ngram_source.hpp"
-#include "data/skip_source.hpp"
-#include "data/text_source.hpp"
-#include "data/token_source.hpp"
-#include "optim/adamw.hpp"
-#include "optim/grad_clip.hpp"
-#include "optim/sgd.hpp"
 #include "train/comm/agreement.hpp"
 #include "train/output/number_text.hpp"
 #include "train/output/text_progress.hpp"
@@ -31,17 +24,13 @@ std::string config_without_paths(Config config) {
   return config_to_toml(config);
 }
 
-int64_t counted_targets(const data::Batch& batch) {
-  return static_cast<int64_t>(batch.targets.size()) -
-         std::count(batch.targets.begin(), batch.targets.end(), data::kIgnoreTarget);
-}
-
-std::unique_ptr<optim::Optimizer> make_optimizer(const OptimConfig& c, const std::vector<optim::ParameterSpan>& spans) {
-  if (c.optimizer == OptimizerKind::sgd) {
-    return std::make_unique<optim::Sgd>(spans, optim::SgdOptions{.weight_decay = c.weight_decay});
+double count_targets(const std::vector<data::Batch>& batches) {
+  int64_t targets = 0;
+  for (const data::Batch& batch : batches) {
+    targets += static_cast<int64_t>(batch.targets.size()) -
+               std::count(batch.targets.begin(), batch.targets.end(), data::kIgnoreTarget);
   }
-  return std::make_unique<optim::AdamW>(
-      spans, optim::AdamWOptions{.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay});
+  return static_cast<double>(targets);
 }
 
 // Ranks that run different programs would compute different results, or deadlock.
@@ -70,64 +59,6 @@ class AnomalyGuard {
 
 }  // namespace
 
-std::unique_ptr<data::Source> make_source(const Config& config, std::shared_ptr<const data::Tokenizer> tokenizer,
-                                          const data::Progress& progress) {
-  const DataConfig& c = config.data;
-  // 0 lines means: split by the fraction.
-  const auto lines = [](int64_t count) { return count == 0 ? std::nullopt : std::optional(count); };
-  switch (c.source) {
-    case DataSource::ngram:
-      return std::make_unique<data::NgramSource>(
-          data::NgramConfig{.order = c.order, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed});
-    case DataSource::skip:
-      return std::make_unique<data::SkipSource>(
-          data::SkipConfig{.offsets = c.offsets, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed});
-    case DataSource::text:
-      return data::make_text_source({.path = c.path,
-                                     .tokenizer = c.tokenizer,
-                                     .vocab_size = c.vocab_size,
-                                     .split = c.split,
-                                     .parts = {.val_fraction = c.val_fraction,
-                                               .test_fraction = c.test_fraction,
-                                               .val_lines = lines(c.val_lines),
-                                               .test_lines = lines(c.test_lines)},
-                                     .seed = c.seed,
-                                     .seq_len = config.model.seq_len,
-                                     .known_tokenizer = std::move(tokenizer)},
-                                    progress);
-    case DataSource::tokens:
-      return data::make_token_source({.path = c.path, .seed = c.seed, .seq_len = config.model.seq_len});
-  }
-  throw ConfigError("data.source has no such value");
-}
-
-Device choose_device(const Config& config) {
-  const bool is_f64 = config.train.precision == DType::f64;
-  switch (config.train.device) {
-    case DeviceChoice::cpu:
-      return Device::cpu;
-    case DeviceChoice::automatic:
-      return is_f64 || !cuda::status().problem.empty() ? Device::cpu : Device::cuda;
-    case DeviceChoice::cuda:
-      break;
-  }
-  require<ConfigError>(!is_f64,
-                       "train.precision = \"f64\" is for the CPU: set it to \"f32\", or train.device = \"cpu\"");
-  require<DeviceError>(cuda::status().problem.empty(), "train.device = \"cuda\": {}; set it to \"cpu\" or \"auto\"",
-                       cuda::status().problem);
-  return Device::cuda;
-}
-
-optim::ScheduleOptions schedule_options(const Config& config) {
-  using Kind = optim::ScheduleOptions::Kind;
-  constexpr Kind kKinds[] = {Kind::cosine, Kind::linear, Kind::constant};
-  return {.kind = kKinds[static_cast<size_t>(config.optim.schedule)],
-          .peak = config.optim.learning_rate,
-          .minimum = config.optim.min_learning_rate,
-          .warmup_steps = config.optim.warmup_steps,
-          .total_steps = config.train.steps};
-}
-
 Trainer::Trainer(const Config& config, std::unique_ptr<comm::ProcessGroup>&& own_ranks, comm::ProcessGroup& ranks,
                  const MakeCommunicator& make)
     : own_ranks_(std::move(own_ranks)), ranks_(ranks), config_(config) {
@@ -139,7 +70,7 @@ Trainer::Trainer(const Config& config, std::unique_ptr<comm::ProcessGroup>&& own
                                   std::string(device() == Device::cuda ? "CUDA" : cpu::instruction_set()));
   require_same_weights();
   communicator_ = make(ranks_, device());
-  comm::check_on_all_ranks(ranks_, [&] { build_update(); });
+  comm::check_on_all_ranks(ranks_, [&] { build_step(); });
 }
 Trainer::Trainer(const Config& config, comm::ProcessGroup& ranks, const MakeCommunicator& make)
     : Trainer(config, nullptr, ranks, make) {}
@@ -162,19 +93,20 @@ void Trainer::build() {
   model_->set_recompute(config_.train.recompute);
 }
 
-void Trainer::build_update() {
-  buckets_ = std::make_unique<comm::GradBuckets>(*communicator_, model_->parameters(), config_.train.shard_optimizer);
+void Trainer::build_step() {
+  const TrainConfig& c = config_.train;
+  buckets_ = std::make_unique<comm::GradBuckets>(*communicator_, model_->parameters(), c.shard_optimizer);
   optimizer_ = make_optimizer(config_.optim, buckets_->spans());
-  sums_ = zeros({3}, DType::f64, Device::cpu, MemoryCategory::workspace);
   if (ranks_.is_root()) require_checkpoint_memory(config_, device());
-  if (device() != Device::cuda) return;
-  cuda::set_tf32(config_.train.tf32);
-  cuda_step_ = std::make_unique<CudaStep>(
-      *model_, *buckets_, *communicator_, *optimizer_,
-      CudaStepOptions{.rows = config_.train.rows_per_micro_batch(),
-                      .first_row = ranks_.rank() * config_.train.rows_per_rank(),
-                      .seed = config_.train.seed,
-                      .use_graph = config_.train.cuda_graph && !config_.train.detect_anomaly});
+  if (device() == Device::cuda) cuda::set_tf32(c.tf32);
+  training_step_ =
+      std::make_unique<TrainingStep>(*model_, *buckets_, *communicator_, *optimizer_,
+                                     TrainingStepOptions{.micro_batches = c.rows_per_rank() / c.rows_per_micro_batch(),
+                                                         .rows = c.rows_per_micro_batch(),
+                                                         .seq_len = config_.model.seq_len,
+                                                         .first_row = ranks_.rank() * c.rows_per_rank(),
+                                                         .seed = c.seed,
+                                                         .use_graph = c.cuda_graph && !c.detect_anomaly});
 }
 
 void Trainer::require_same_weights() const {
@@ -190,158 +122,77 @@ void Trainer::require_same_weights() const {
 
 void Trainer::resume_at(int64_t step, int64_t optimizer_steps) {
   step_ = step;
-  next_batches_.clear();
+  next_.reset();
   optimizer_->restore_steps(optimizer_steps);
 }
 
-std::vector<data::Batch> Trainer::draw_batches(int64_t step) const {
+Trainer::Drawn Trainer::draw_batches(int64_t step) const {
   const int64_t rows = config_.train.rows_per_micro_batch(), own = config_.train.rows_per_rank();
   const int64_t begin = ranks_.rank() * own;
-  std::vector<data::Batch> batches;
-  for (int64_t first = begin; first < begin + own; first += rows) {
-    batches.push_back(loader_->train_batch(static_cast<uint64_t>(step), first, rows));
+  Drawn drawn;
+  try {
+    for (int64_t first = begin; first < begin + own; first += rows) {
+      drawn.batches.push_back(loader_->train_batch(static_cast<uint64_t>(step), first, rows));
+    }
+  } catch (const DataError&) {
+    drawn = {.batches = {}, .error = std::current_exception()};
   }
-  return batches;
-}
-
-double Trainer::count_targets(const std::vector<data::Batch>& batches) const {
-  int64_t targets = 0;
-  for (const data::Batch& batch : batches) targets += counted_targets(batch);
-  return static_cast<double>(targets);
-}
-
-// All ranks have the same sum, so all of them throw.
-void Trainer::require_targets(double targets) const {
-  if (targets > 0) return;
-  comm::check_on_all_ranks(ranks_,
-                           [&] { throw DataError(fmt::format("step {}: the batch has no targets", step_ + 1)); });
-}
-
-double Trainer::accumulate_gradients(const std::vector<data::Batch>& batches, const RunBackward& run_last) {
-  const int64_t rows = config_.train.rows_per_micro_batch();
-  const int64_t first_row = ranks_.rank() * config_.train.rows_per_rank();
-  model_->parameters().zero_gradients();
-  work_done("zero gradients");
-  double loss_sum = 0;
-  for (size_t i = 0; i < batches.size(); ++i) {
-    const Shape shape{batches[i].rows, batches[i].seq_len};
-    const nn::ForwardContext context{.training = true,
-                                     .seed = config_.train.seed,
-                                     .update = static_cast<uint64_t>(step_),
-                                     .first_row = first_row + static_cast<int64_t>(i) * rows};
-    const Tensor loss = model_->loss(from_tokens(shape, batches[i].inputs, device()),
-                                     from_tokens(shape, batches[i].targets, device()), context, targets_);
-    const bool is_last = i + 1 == batches.size();
-    is_last ? run_last([&] { backward(loss); }) : backward(loss);
-    loss_sum += loss.item();
-  }
-  return loss_sum;
+  return drawn;
 }
 
 Update Trainer::update(bool stop) {
   ranks_.set_update(step_ + 1);
   const AnomalyGuard anomaly(config_.train.detect_anomaly);
-  return device() == Device::cuda ? update_on_cuda(stop) : update_here(stop);
-}
-
-Update Trainer::update_here(bool stop) {
-  std::vector<data::Batch> batches;
-  std::exception_ptr unreadable;
-  try {
-    batches = draw_batches(step_);
-  } catch (const DataError&) {
-    unreadable = std::current_exception();
-  }
-  double* const sums = sums_.data<double>();
-  const auto add_over_ranks = [&](int64_t count) {
-    communicator_->start_all_reduce(sums_.slice(0, {count}).ref());
-    communicator_->wait();
-  };
-  sums[0] = count_targets(batches);
-  sums[1] = unreadable ? 1 : 0;
-  add_over_ranks(2);
-  if (sums[1] > 0) {
-    comm::check_on_all_ranks(ranks_, [&] {
-      if (unreadable) std::rethrow_exception(unreadable);
-    });
-  }
-  targets_ = sums[0];
-  require_targets(targets_);
-  work_done("batch");
-  const double own_loss =
-      accumulate_gradients(batches, [&](const std::function<void()>& run) { buckets_->last_backward(run); });
-  buckets_->flush();
-  communicator_->wait();
-  if (ranks_.size() > 1) work_done("sums over ranks");
-  const double squares = optim::sum_of_squares(buckets_->spans());
-  sums[0] = own_loss;
-  sums[1] = stop ? 1 : 0;
-  sums[2] = squares;
-  add_over_ranks(3);
-  const double loss = sums[0], norm = std::sqrt(buckets_->sharded() ? sums[2] : squares);
-  const bool must_stop = sums[1] > 0;
-  work_done("gradient norm");
-  if (!std::isfinite(loss) || !std::isfinite(norm)) report_divergence(loss, norm);
+  const Drawn drawn = next_ ? std::move(*next_) : draw_batches(step_);
+  next_.reset();
   const double learning_rate = optim::learning_rate(schedule_options(config_), step_);
-  optimizer_->step(learning_rate, optim::clip_factor(norm, config_.optim.clip_norm));
-  buckets_->all_gather_parameters();
-  work_done("optimizer");
+  const optim::StepState done = run_step(drawn, learning_rate, stop);
+  require_batch(done, drawn.error);
+  if (done.is_valid == 0) report_divergence(done.loss, done.grad_norm);
   ++step_;
   return {.step = step_,
-          .targets = static_cast<int64_t>(targets_),
-          .loss = loss,
-          .learning_rate = learning_rate,
-          .grad_norm = norm,
-          .must_stop = must_stop};
-}
-
-void Trainer::draw_next_batches() {
-  if (step_ + 1 >= config_.train.steps) return;
-  try {
-    next_batches_ = draw_batches(step_ + 1);
-  } catch (const DataError&) {
-    next_batches_.clear();  // the running step is still valid; the next step draws again, and then throws
-  }
-}
-
-// The next batch is drawn while the device runs this step; then the host waits for the result. The device is idle only
-// from the end of one step to the launch of the next, some ten microseconds.
-Update Trainer::update_on_cuda(bool stop) {
-  const std::vector<data::Batch> batches = next_batches_.empty() ? draw_batches(step_) : std::move(next_batches_);
-  next_batches_.clear();
-  const double learning_rate = optim::learning_rate(schedule_options(config_), step_);
-  // NCCL connects the ranks in the first all-reduce, and may block for them in later ones.
-  std::optional<comm::Waiting> waiting;
-  waiting.emplace(ranks_, "the update of all ranks to start");
-  cuda_step_->start({.learning_rate = learning_rate,
-                     .clip_norm = config_.optim.clip_norm,
-                     .optimizer_step = optimizer_->steps() + 1,
-                     .update = static_cast<uint64_t>(step_),
-                     .targets = count_targets(batches),
-                     .must_stop = stop ? 1.0 : 0.0},
-                    batches);
-  waiting.reset();
-  draw_next_batches();
-  waiting.emplace(ranks_, "the update of all ranks");
-  const optim::StepState done = cuda_step_->finish();
-  waiting.reset();
-  targets_ = done.targets;
-  require_targets(targets_);
-  if (done.is_finite == 0) report_divergence(done.loss, done.grad_norm);
-  ++step_;
-  return {.step = step_,
-          .targets = static_cast<int64_t>(targets_),
+          .targets = static_cast<int64_t>(done.targets),
           .loss = done.loss,
           .learning_rate = learning_rate,
           .grad_norm = done.grad_norm,
           .must_stop = done.must_stop > 0};
 }
 
+// A rank without a batch takes part, so that the others do not wait for it.
+optim::StepState Trainer::run_step(const Drawn& drawn, double learning_rate, bool stop) {
+  if (drawn.error && ranks_.size() == 1) std::rethrow_exception(drawn.error);
+  const bool on_cuda = device() == Device::cuda;
+  // NCCL connects the ranks in the first all-reduce, and may block for them in later ones. On the CPU the communicator
+  // itself marks its waits.
+  std::optional<comm::Waiting> waiting;
+  if (on_cuda) waiting.emplace(ranks_, "the update of all ranks to start");
+  training_step_->start({.learning_rate = learning_rate,
+                         .clip_norm = config_.optim.clip_norm,
+                         .optimizer_step = optimizer_->steps() + 1,
+                         .step = static_cast<uint64_t>(step_),
+                         .targets = count_targets(drawn.batches),
+                         .must_stop = stop ? 1.0 : 0.0,
+                         .failed = drawn.error ? 1.0 : 0.0},
+                        drawn.batches);
+  waiting.reset();
+  if (on_cuda && step_ + 1 < config_.train.steps) next_ = draw_batches(step_ + 1);
+  if (on_cuda) waiting.emplace(ranks_, "the update of all ranks");
+  return training_step_->finish();
+}
+
+void Trainer::require_batch(const optim::StepState& done, const std::exception_ptr& error) const {
+  if (done.failed == 0 && done.targets > 0) return;
+  comm::check_on_all_ranks(ranks_, [&] {
+    if (error) std::rethrow_exception(error);
+    if (done.failed == 0) throw DataError(fmt::format("step {}: the batch has no targets", step_ + 1));
+  });
+}
+
 void Trainer::report_divergence(double loss, double grad_norm) {
-  // A step is a pure function of its number, so running it again reproduces the NaN, on the rank that has its row.
+  // A step is a pure function of its state, so running it again reproduces the NaN, on the rank that has its row.
   trace_divergence(
       fmt::format("diverged at step {} (loss {}, grad norm {})", step_ + 1, loss_text(loss), number_text(grad_norm)),
-      [&] { accumulate_gradients(draw_batches(step_), [](const std::function<void()>& run) { run(); }); });
+      [&] { training_step_->repeat_gradients(); });
 }
 
 void Trainer::report_diverged_evaluation(data::Split split, int64_t max_batches, double loss) {
@@ -372,7 +223,7 @@ void Trainer::trace_divergence(const std::string& what, const std::function<void
   throw DivergedError(what);  // unreachable: check_on_all_ranks() has thrown
 }
 
-bool Trainer::reset_graph() const { return cuda_step_ != nullptr && cuda_step_->reset_graph(); }
+bool Trainer::reset_graph() const { return training_step_ != nullptr && training_step_->reset_graph(); }
 
 Evaluation Trainer::evaluate(data::Split split, int64_t max_batches) const {
   return evaluate(split, max_batches, {}).value();

@@ -5,17 +5,20 @@
 // ranks, each of which processes its rows of the batch: all randomness depends on the row index in the global batch.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "data/batch_loader.hpp"
 #include "nn/gpt.hpp"
 #include "optim/optimizer.hpp"
-#include "optim/schedule.hpp"
 #include "train/comm/grad_bucket.hpp"
 #include "train/config/config.hpp"
-#include "train/trainer/cuda_step.hpp"
 #include "train/trainer/evaluator.hpp"
+#include "train/trainer/factory.hpp"
+#include "train/trainer/training_step.hpp"
 
 namespace heed::train {
 
@@ -72,25 +75,23 @@ class Trainer {
   void require_same_weights() const;
 
  private:
-  // This rank's micro-batches of step number `step` + 1.
-  std::vector<data::Batch> draw_batches(int64_t step) const;
+  // This rank's micro-batches of a step, or the DataError that kept it from reading them.
+  struct Drawn {
+    std::vector<data::Batch> batches;
+    std::exception_ptr error;
+  };
+  Drawn draw_batches(int64_t step) const;
   Trainer(const Config& config, std::unique_ptr<comm::ProcessGroup> single);
   // An rvalue reference, so that a caller may also pass *own_ranks: the order in which arguments are evaluated is
   // unspecified.
   Trainer(const Config& config, std::unique_ptr<comm::ProcessGroup>&& own_ranks, comm::ProcessGroup& ranks,
           const MakeCommunicator& make);
   void build();
-  void build_update();
-  // Targets of this rank; the sum over the ranks is that of the step.
-  double count_targets(const std::vector<data::Batch>& batches) const;
-  void require_targets(double targets) const;
-  // Forward and backward of this rank's micro-batches; returns this rank's part of the loss. run_last: runs the last
-  // backward.
-  using RunBackward = std::function<void(const std::function<void()>&)>;
-  double accumulate_gradients(const std::vector<data::Batch>& batches, const RunBackward& run_last);
-  Update update_here(bool stop);
-  Update update_on_cuda(bool stop);
-  void draw_next_batches();
+  void build_step();
+  // Runs step number step_ + 1, and on CUDA draws the next batches meanwhile.
+  optim::StepState run_step(const Drawn& drawn, double learning_rate, bool stop);
+  // Throws DataError on all ranks if one has no batch, or none has a target.
+  void require_batch(const optim::StepState& done, const std::exception_ptr& error) const;
   std::optional<Evaluation> evaluate_once(data::Split split, int64_t max_batches,
                                           const EvaluationProgress& progress) const;
   [[noreturn]] void report_divergence(double loss, double grad_norm);
@@ -106,21 +107,9 @@ class Trainer {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<comm::Communicator> communicator_;
   std::unique_ptr<comm::GradBuckets> buckets_;
-  std::unique_ptr<CudaStep> cuda_step_;    // on CUDA
-  Tensor sums_;                            // on the CPU: scalars all-reduced in addition to the gradients
-  std::vector<data::Batch> next_batches_;  // drawn while the device runs a step
+  std::unique_ptr<TrainingStep> training_step_;
+  std::optional<Drawn> next_;  // drawn while the device ran the last step
   int64_t step_ = 0;
-  double targets_ = 0;  // of the current step, over all ranks
 };
-
-// tokenizer: for a text that is read again, used in place of one learned from the text (data/text_source.hpp).
-// progress: reports the progress of reading a text and of learning its vocabulary.
-std::unique_ptr<data::Source> make_source(const Config& config,
-                                          std::shared_ptr<const data::Tokenizer> tokenizer = nullptr,
-                                          const data::Progress& progress = {});
-// Resolves train.device on this machine. Throws DeviceError if it is cuda and no CUDA device can be used, ConfigError
-// for f64 on cuda.
-Device choose_device(const Config& config);
-optim::ScheduleOptions schedule_options(const Config& config);
 
 }  // namespace heed::train

@@ -105,7 +105,7 @@ TEST(Gradcheck, PassesAFrozenMask) {
   RandomStream moving = stream;
   const GradcheckResult changing = gradcheck(
       [&] {
-        ++moving.update;
+        ++moving.update.value;
         return masked(x, moving);
       },
       {{"x", x}});

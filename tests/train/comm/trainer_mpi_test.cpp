@@ -195,6 +195,8 @@ TEST(RanksThatDiffer, InOneWeightAreFound) {
   EXPECT_THROW(trainer.require_same_weights(), comm::CollectiveError);
 }
 
+TEST(RanksWithoutData, EndTogether) { expect_all_to_end_without_data("cpu", comm::make_communicator); }
+
 // The NaN is in the rows of one rank, and all must come to the same end.
 TEST(RanksThatDiverge, EndTogether) {
   comm::ProcessGroup& ranks = all_ranks();

@@ -1,0 +1,15 @@
+#include "optim/step_state.hpp"
+
+#include "autograd/core/dispatch.hpp"
+
+namespace heed::optim {
+
+void add_loss(StepState* state, const Tensor& loss) {
+  HEED_DISPATCH(loss.device(), add_loss, {.state = state, .loss = loss});
+}
+
+void finalize_gradients(StepState* state, const Tensor& sums) {
+  HEED_DISPATCH(sums.device(), finalize_gradients, {.state = state, .sums = sums});
+}
+
+}  // namespace heed::optim

@@ -1,0 +1,27 @@
+// What a config asks for: its dataset, device, optimizer and schedule.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "data/source.hpp"
+#include "data/text/tokenizer.hpp"
+#include "optim/optimizer.hpp"
+#include "optim/schedule.hpp"
+#include "train/config/config.hpp"
+
+namespace heed::train {
+
+// tokenizer: for a text that is read again, used in place of one learned from the text (data/text_source.hpp).
+// progress: reports the progress of reading a text and of learning its vocabulary.
+std::unique_ptr<data::Source> make_source(const Config& config,
+                                          std::shared_ptr<const data::Tokenizer> tokenizer = nullptr,
+                                          const data::Progress& progress = {});
+// Resolves train.device on this machine. Throws DeviceError if it is cuda and no CUDA device can be used, ConfigError
+// for f64 on cuda.
+Device choose_device(const Config& config);
+std::unique_ptr<optim::Optimizer> make_optimizer(const OptimConfig& config,
+                                                 const std::vector<optim::ParameterSpan>& spans);
+optim::ScheduleOptions schedule_options(const Config& config);
+
+}  // namespace heed::train
