@@ -1,14 +1,45 @@
-// One Transformer block, x (B, T, C) -> (B, T, C).
-//   pre:  x + f(norm(x))    post: norm(x + f(x))    for f = attention, then f = feed-forward
-// Pre-LN: Xiong et al. 2020 (arXiv 2002.04745). Post-LN: Vaswani et al. 2017 (arXiv 1706.03762).
+// The Transformer block and its two branches, attention and feed-forward.
 #pragma once
 
-#include "nn/attention.hpp"
-#include "nn/feed_forward.hpp"
-#include "nn/norm.hpp"
+#include "nn/forward_context.hpp"
+#include "nn/gpt_config.hpp"
+#include "nn/layers.hpp"
 
 namespace heed::nn {
 
+// Causal self-attention: QKV projection, fused attention, output projection.
+//   x (B, T, C) -> (B, T, C)    qkv weight ((H + 2 Hkv) D, C), projection weight (C, H D), D = C / H
+// MHA (Hkv = H), GQA (1 < Hkv < H) and MQA (Hkv = 1) differ only in the number of KV heads: Ainslie et al. 2023
+// (arXiv 2305.13245).
+class Attention {
+ public:
+  Attention(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer);
+  Tensor operator()(const Tensor& x, const ForwardContext& context) const;
+
+ private:
+  // The attention output (B, T, H D) before the output projection.
+  Tensor mix(const Tensor& x, const ForwardContext& context) const;
+  Tensor mix_with_cache(const Tensor& x, KvCache& cache) const;
+
+  Linear qkv_, projection_;
+  int64_t num_heads_, num_kv_heads_, head_size_, layer_;
+  double dropout_;
+};
+
+// y = W2 f(W1 x + b1) + b2, f = GELU (tanh approximation) or ReLU.    x (B, T, C), hidden (B, T, d_ff), y (B, T, C)
+class FeedForward {
+ public:
+  FeedForward(ParameterStore& store, const std::string& name, const GptConfig& config);
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  Linear up_, down_;
+  Activation activation_;
+};
+
+// One Transformer block, x (B, T, C) -> (B, T, C).
+//   pre:  x + f(norm(x))    post: norm(x + f(x))    for f = attention, then f = feed-forward
+// Pre-LN: Xiong et al. 2020 (arXiv 2002.04745). Post-LN: Vaswani et al. 2017 (arXiv 1706.03762).
 class Block {
  public:
   Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer);

@@ -37,4 +37,15 @@ struct GptConfig {
   double residual_init_std() const { return init_std / std::sqrt(2.0 * static_cast<double>(num_layers)); }
 };
 
+// Number of parameters.
+struct ParameterCount {
+  double matrices = 0;  // two-dimensional: group 0 of the ParameterStore
+  double vectors = 0;   // biases and LayerNorm gains: group 1
+  double all() const { return matrices + vectors; }
+};
+
+// The count of Gpt(config).parameters(), without building the model. config.vocab_size must be set. In double, which is
+// exact up to 2^53 and does not overflow for any config.
+ParameterCount count_parameters(const GptConfig& config);
+
 }  // namespace heed::nn

@@ -10,7 +10,7 @@
 #include "train/bench/step_profile.hpp"
 #include "train/output/json.hpp"
 #include "train/output/output.hpp"
-#include "train/trainer/memory_table.hpp"
+#include "train/trainer/memory.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace heed::train {

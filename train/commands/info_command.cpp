@@ -7,7 +7,7 @@
 #include "train/comm/nccl_communicator.hpp"
 #include "train/output/output.hpp"
 #include "train/run/version.hpp"
-#include "train/trainer/memory_table.hpp"
+#include "train/trainer/memory.hpp"
 
 namespace heed::train {
 namespace {

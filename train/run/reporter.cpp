@@ -9,7 +9,7 @@
 #include "train/output/output.hpp"
 #include "train/run/run_header.hpp"
 #include "train/trainer/first_loss.hpp"
-#include "train/trainer/memory_table.hpp"
+#include "train/trainer/memory.hpp"
 
 namespace heed::train {
 namespace {

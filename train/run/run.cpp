@@ -11,7 +11,7 @@
 #include "train/run/run_folder.hpp"
 #include "train/run/snapshot.hpp"
 #include "train/run/stop_signal.hpp"
-#include "train/trainer/memory_table.hpp"
+#include "train/trainer/memory.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace heed::train {

@@ -11,7 +11,7 @@
 #include "train/comm/agreement.hpp"
 #include "train/output/number_text.hpp"
 #include "train/output/text_progress.hpp"
-#include "train/trainer/memory_check.hpp"
+#include "train/trainer/memory.hpp"
 
 namespace heed::train {
 namespace {

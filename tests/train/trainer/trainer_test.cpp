@@ -9,7 +9,7 @@
 #include "autograd/tape.hpp"
 #include "tests/support/tolerance.hpp"
 #include "tests/train/tiny.hpp"
-#include "train/trainer/memory_table.hpp"
+#include "train/trainer/memory.hpp"
 
 namespace heed::train {
 namespace {

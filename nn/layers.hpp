@@ -1,6 +1,7 @@
-// y = x weight^T + bias; weight (outputs, inputs) initialised from N(0, init_std^2), bias with 0 or absent.
+// Linear and LayerNorm: an operation with its parameters.
 #pragma once
 
+#include "autograd/ops/layer_norm.hpp"
 #include "autograd/ops/linear.hpp"
 #include "autograd/ops/linear_gelu.hpp"
 #include "nn/parameter_store.hpp"
@@ -13,6 +14,7 @@ struct LinearShape {
   double init_std = 0.02;
 };
 
+// y = x weight^T + bias; weight (outputs, inputs) initialised from N(0, init_std^2), bias with 0 or absent.
 class Linear {
  public:
   Linear(ParameterStore& store, const std::string& name, const LinearShape& shape)
@@ -32,6 +34,20 @@ class Linear {
 
  private:
   Parameter weight_, bias_;
+};
+
+// LayerNorm over the last dimension; gain initialised with 1, bias with 0 or absent.
+class LayerNorm {
+ public:
+  LayerNorm(ParameterStore& store, const std::string& name, int64_t width, bool bias, double eps)
+      : weight_(store.declare(name + ".weight", {width}, {.constant = 1})), eps_(eps) {
+    if (bias) bias_ = store.declare(name + ".bias", {width}, {});
+  }
+  Tensor operator()(const Tensor& x) const { return layer_norm(x, weight_.tensor(), bias_.tensor(), eps_); }
+
+ private:
+  Parameter weight_, bias_;
+  double eps_;
 };
 
 }  // namespace heed::nn

@@ -1,4 +1,4 @@
-#include "nn/parameter_count.hpp"
+#include "nn/gpt_config.hpp"
 
 namespace heed::nn {
 

@@ -1,5 +1,5 @@
 // The check of memory before a run, without a run: sizes and limits are made up.
-#include "train/trainer/memory_check.hpp"
+#include "train/trainer/memory.hpp"
 
 #include <gtest/gtest.h>
 
