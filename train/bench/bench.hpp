@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "autograd/check/op_case.hpp"
-#include "train/bench/bench_row.hpp"
+#include "train/bench/roofline.hpp"
 #include "train/comm/process_group.hpp"
 #include "train/config/config.hpp"
 

@@ -3,25 +3,9 @@
 #include <chrono>
 
 #include "autograd/core/check.hpp"
-#include "train/comm/agreement.hpp"
-#include "train/comm/mpi_communicator.hpp"
-#include "train/comm/nccl_communicator.hpp"
 
 namespace heed::comm {
 namespace {
-
-// A process group of size one: every collective is a no-op.
-class SingleCommunicator final : public Communicator {
- public:
-  explicit SingleCommunicator(ProcessGroup& ranks) : Communicator(ranks) {}
-
- private:
-  void all_reduce(const TensorRef&) override {}
-  void reduce_scatter(const TensorRef&) override {}
-  void all_gather(const TensorRef&) override {}
-  void broadcast(const TensorRef&, int) override {}
-  void finish() override {}
-};
 
 void require_sums(const TensorRef& values) {
   require<DTypeError>(is_accumulation_dtype(values.dtype), "sums over the ranks are for f32 and f64, not for {}",
@@ -70,17 +54,6 @@ void Communicator::wait() {
   finish();
   pending_ = 0;
   waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-std::unique_ptr<Communicator> make_communicator(ProcessGroup& ranks, Device device) {
-  if (ranks.size() == 1) return std::make_unique<SingleCommunicator>(ranks);
-  if (device == Device::cuda) return make_nccl_communicator(ranks);
-  check_on_all_ranks(ranks, [&] {
-    require<CommunicationError>(
-        ranks.by_mpi(), "{} ranks on the CPU need MPI: start them with mpirun or srun, or train on CUDA devices",
-        ranks.size());
-  });
-  return make_mpi_communicator(ranks);
 }
 
 }  // namespace heed::comm

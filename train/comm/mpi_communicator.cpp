@@ -1,4 +1,4 @@
-#include "train/comm/mpi_communicator.hpp"
+#include "train/comm/backend.hpp"
 
 #include <mpi.h>
 

@@ -1,4 +1,4 @@
-#include "train/comm/nccl_communicator.hpp"
+#include "train/comm/backend.hpp"
 
 #include <nccl.h>
 

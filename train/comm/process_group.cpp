@@ -6,28 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/control_group.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/cpu/thread_count.hpp"
-#include "train/comm/mpi_communicator.hpp"
-#include "train/comm/tcp_process_group.hpp"
+#include "train/comm/launch.hpp"
 
 namespace heed::comm {
 namespace {
-
-class SingleRank final : public ProcessGroup {
- public:
-  SingleRank() : ProcessGroup(0, 1) {}
-  [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }
-
- private:
-  void gather_bytes(const void* mine, int64_t bytes, void* all) override {
-    std::memcpy(all, mine, static_cast<size_t>(bytes));
-  }
-};
 
 std::array<char, 256> host_name() {
   std::array<char, 256> name{};
@@ -80,14 +67,6 @@ void ProcessGroup::set_update(int64_t update) {
 
 Waiting::Waiting(ProcessGroup& ranks, const char* what) {
   if (ranks.watchdog() != nullptr) wait_.emplace(*ranks.watchdog(), what);
-}
-
-std::unique_ptr<ProcessGroup> single_rank() { return std::make_unique<SingleRank>(); }
-
-std::unique_ptr<ProcessGroup> join_ranks(double timeout_s) {
-  const Launch launch = find_launch();
-  if (launch.size == 1) return single_rank();
-  return launch.by_mpi ? join_mpi_ranks(launch, timeout_s) : join_tcp_ranks(launch, timeout_s);
 }
 
 void share_processors(ProcessGroup& ranks) {

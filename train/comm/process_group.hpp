@@ -10,10 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "train/comm/launch.hpp"
 #include "train/comm/watchdog.hpp"
 
 namespace heed::comm {
+
+struct Launch;
 
 class ProcessGroup {
  public:
@@ -74,11 +75,6 @@ class Waiting {
  private:
   std::optional<Watchdog::Wait> wait_;
 };
-
-// Joins the process group of the launch environment. Throws CommunicationError if that has several ranks which cannot
-// be reached: this build has no MPI, or MPI reports another rank or size.
-std::unique_ptr<ProcessGroup> join_ranks(double timeout_s);
-std::unique_ptr<ProcessGroup> single_rank();
 
 // Sets the number of threads of this rank to the number of CPUs it has to itself, unless OMP_NUM_THREADS is set (see
 // cpu::threads_asked_for()). Ranks whose affinity masks overlap divide the CPUs and their CPU quota among them.

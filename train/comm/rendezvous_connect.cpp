@@ -8,8 +8,8 @@
 
 #include "autograd/core/check.hpp"
 #include "train/comm/rendezvous.hpp"
-#include "train/comm/running_clock.hpp"
 #include "train/comm/tcp_socket.hpp"
+#include "train/comm/watchdog.hpp"
 #include "train/output/output.hpp"
 
 namespace heed::comm {

@@ -1,4 +1,4 @@
-#include "train/commands/eval_command.hpp"
+#include "train/commands/commands.hpp"
 
 #include <unistd.h>
 
@@ -9,13 +9,14 @@
 #include "data/text/text_file.hpp"
 #include "data/token_source.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
+#include "train/comm/init.hpp"
 #include "train/config/config_value.hpp"
 #include "train/output/number_text.hpp"
 #include "train/output/output.hpp"
-#include "train/output/text_progress.hpp"
+#include "train/output/progress.hpp"
 #include "train/run/checkpoint_match.hpp"
 #include "train/run/reporter.hpp"
-#include "train/run/run_path.hpp"
+#include "train/run/run_folder.hpp"
 #include "train/run/snapshot.hpp"
 #include "train/trainer/evaluator.hpp"
 

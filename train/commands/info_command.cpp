@@ -1,10 +1,9 @@
-#include "train/commands/info_command.hpp"
+#include "train/commands/commands.hpp"
 
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/cpu/build_info.hpp"
 #include "autograd/cpu/parallel.hpp"
-#include "train/comm/mpi_communicator.hpp"
-#include "train/comm/nccl_communicator.hpp"
+#include "train/comm/backend.hpp"
 #include "train/output/output.hpp"
 #include "train/run/version.hpp"
 #include "train/trainer/memory_table.hpp"

@@ -9,19 +9,17 @@
 #include <sstream>
 
 #include "autograd/core/check.hpp"
+#include "data/prepare.hpp"
 #include "train/bench/bench.hpp"
 #include "train/commands/command_options.hpp"
-#include "train/commands/data_command.hpp"
-#include "train/commands/eval_command.hpp"
+#include "train/commands/commands.hpp"
 #include "train/commands/generate.hpp"
-#include "train/commands/gradcheck_command.hpp"
-#include "train/commands/guarded_command.hpp"
-#include "train/commands/info_command.hpp"
-#include "train/commands/ranked_command.hpp"
+#include "train/commands/run_command.hpp"
 #include "train/config/config.hpp"
 #include "train/output/output.hpp"
+#include "train/output/progress.hpp"
 #include "train/run/run.hpp"
-#include "train/run/run_path.hpp"
+#include "train/run/run_folder.hpp"
 #include "train/run/version.hpp"
 
 namespace {
@@ -165,7 +163,8 @@ void add_prepare(CLI::App& data, Arguments& arguments, const Runner& run) {
                          "--vocab-size has no effect with --tokenizer {}, it is only for bpe: leave it out",
                          data::tokenizer_name(p.tokenizer));
     p.written_by = std::string("heed ") + train::kVersion;
-    train::run_data_prepare(p);
+    data::prepare_token_file(p, train::text_progress());
+    train::print("{}", data::describe_token_file(p.output_path));
     return 0;
   });
 }
@@ -178,7 +177,7 @@ void add_data(CLI::App& app, Arguments& arguments, const Runner& run) {
   CLI::App* info = data->add_subcommand("info", "Show what a token file holds, and check every token.");
   add_path(info, "file", p.output_path, "A token file.")->required();
   run.in_each(info, [&p] {
-    train::run_data_info(p.output_path);
+    train::print("{}", data::describe_token_file(p.output_path, train::text_progress()));
     return 0;
   });
 }

@@ -10,7 +10,6 @@
 
 #include "autograd/core/check.hpp"
 #include "train/config/config_hints.hpp"
-#include "train/config/config_resolve.hpp"
 #include "train/config/config_schema.hpp"
 #include "train/config/toml_reader.hpp"
 

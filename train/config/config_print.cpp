@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "train/config/config.hpp"
-#include "train/config/config_resolve.hpp"
 #include "train/config/config_schema.hpp"
 
 namespace heed::train {

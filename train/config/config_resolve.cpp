@@ -1,4 +1,4 @@
-#include "train/config/config_resolve.hpp"
+#include "train/config/config.hpp"
 
 #include <algorithm>
 #include <filesystem>

@@ -8,7 +8,7 @@
 
 #include "data/dirichlet.hpp"
 #include "data/markov_chain.hpp"
-#include "train/config/value_format.hpp"
+#include "train/config/config_value.hpp"
 
 namespace heed::train {
 namespace {

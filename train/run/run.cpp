@@ -7,6 +7,7 @@
 
 #include "train/checkpoint/checkpoint_folder.hpp"
 #include "train/comm/agreement.hpp"
+#include "train/comm/init.hpp"
 #include "train/run/reporter.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/snapshot.hpp"

@@ -17,7 +17,7 @@
 #include "optim/sgd.hpp"
 #include "train/comm/agreement.hpp"
 #include "train/output/number_text.hpp"
-#include "train/output/text_progress.hpp"
+#include "train/output/progress.hpp"
 #include "train/trainer/memory_check.hpp"
 
 namespace heed::train {

@@ -13,6 +13,7 @@
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
 #include "train/comm/grad_bucket.hpp"
+#include "train/comm/init.hpp"
 #include "train/config/config.hpp"
 #include "train/trainer/cuda_step.hpp"
 #include "train/trainer/evaluator.hpp"

@@ -5,6 +5,7 @@
 
 #include "tests/train/tiny.hpp"
 #include "train/comm/communicator.hpp"
+#include "train/comm/init.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace heed::test {

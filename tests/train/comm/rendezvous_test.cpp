@@ -11,7 +11,7 @@
 #include "tests/train/comm/board_path.hpp"
 #include "tests/train/comm/tcp_fixture.hpp"
 #include "tests/train/tiny.hpp"
-#include "train/comm/tcp_process_group.hpp"
+#include "train/comm/backend.hpp"
 #include "train/comm/tcp_socket.hpp"
 
 namespace heed::comm {

@@ -9,7 +9,6 @@
 #include "tests/support/child_process.hpp"
 #include "tests/train/comm/board_path.hpp"
 #include "tests/train/tiny.hpp"
-#include "train/comm/running_clock.hpp"
 
 namespace heed::comm {
 namespace {

@@ -1,5 +1,5 @@
 // Which tokens sample() can give, and how often, for probabilities that are powers of two: every sum is exact.
-#include "train/commands/sampler.hpp"
+#include "train/commands/generate.hpp"
 
 #include <gtest/gtest.h>
 
