@@ -12,8 +12,8 @@ void require_sums(const TensorRef& values) {
                       values.dtype);
 }
 
-void require_parts(const TensorRef& values, int size) {
-  require<ShapeError>(values.shape.numel() % size == 0, "{} elements are not {} parts of equal length",
+void require_shards(const TensorRef& values, int size) {
+  require<ShapeError>(values.shape.numel() % size == 0, "{} elements are not {} shards of equal length",
                       values.shape.numel(), size);
 }
 
@@ -28,14 +28,14 @@ void Communicator::start_all_reduce(const TensorRef& values) {
 
 void Communicator::start_reduce_scatter(const TensorRef& values) {
   require_sums(values);
-  require_parts(values, size());
+  require_shards(values, size());
   if (values.shape.numel() == 0) return;
   reduce_scatter(values);
   ++pending_;
 }
 
 void Communicator::start_all_gather(const TensorRef& values) {
-  require_parts(values, size());
+  require_shards(values, size());
   if (values.shape.numel() == 0) return;
   all_gather(values);
   ++pending_;

@@ -25,11 +25,11 @@ std::array<char, 256> host_name() {
 }  // namespace
 
 void ProcessGroup::watch(const Launch& launch, double timeout_s) {
-  board_ = std::make_unique<HeartbeatPage>(launch.job, rank_, size_, launch.folder);
-  watchdog_ = std::make_unique<Watchdog>(*board_, timeout_s);
+  heartbeat_ = std::make_unique<HeartbeatPage>(launch.job, rank_, size_, launch.folder);
+  watchdog_ = std::make_unique<Watchdog>(*heartbeat_, timeout_s);
 }
 
-void ProcessGroup::all_are_here() {
+void ProcessGroup::rendezvous_complete() {
   const auto hosts = gather(host_name());
   const auto& own = hosts[static_cast<size_t>(rank_)];
   std::vector<bool> elsewhere;
@@ -37,11 +37,11 @@ void ProcessGroup::all_are_here() {
   // Counted here, since not every launcher sets the local rank.
   local_rank_ = static_cast<int>(std::count(hosts.begin(), hosts.begin() + rank_, own));
   watchdog_->set_elsewhere(elsewhere);
-  board_->unlink();
+  heartbeat_->unlink();
 }
 
 void ProcessGroup::gather(const void* mine, int64_t bytes, void* all) {
-  const Waiting waiting(*this, "the other ranks");
+  const Waiting waiting(*this, "the all-gather of host values");
   gather_bytes(mine, bytes, all);
 }
 

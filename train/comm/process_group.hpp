@@ -57,13 +57,13 @@ class ProcessGroup {
   void watch(const Launch& launch, double timeout_s);
   // Rendezvous complete: called by the derived class once all ranks have joined. Collective. Determines local_rank(),
   // excludes ranks of other hosts from the heartbeat page, and unlinks the page's file.
-  void all_are_here();
+  void rendezvous_complete();
   virtual void gather_bytes(const void* mine, int64_t bytes, void* all) = 0;
 
  private:
   int rank_, size_, local_rank_ = 0;
   int64_t update_ = 0;
-  std::unique_ptr<HeartbeatPage> board_;
+  std::unique_ptr<HeartbeatPage> heartbeat_;
   std::unique_ptr<Watchdog> watchdog_;
 };
 

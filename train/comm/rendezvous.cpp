@@ -175,7 +175,7 @@ std::string left_over_hint(const Launch& launch) {
 }
 
 void require_same_size(int rank, int size, int size_of_root) {
-  require<CommunicationError>(size == size_of_root, "rank {} was started in a world of {}, rank 0 in one of {}", rank,
+  require<CommunicationError>(size == size_of_root, "rank {} was started with world size {}, rank 0 with {}", rank,
                               size, size_of_root);
 }
 

@@ -106,7 +106,7 @@ bool HeartbeatPage::claim_report() noexcept {
   return page_->reporter.compare_exchange_strong(nobody, getpid());
 }
 
-Watchdog::Watchdog(HeartbeatPage& board, double timeout_s) : board_(board), timeout_s_(timeout_s) {
+Watchdog::Watchdog(HeartbeatPage& heartbeat, double timeout_s) : heartbeat_(heartbeat), timeout_s_(timeout_s) {
   // Signals must be delivered to the training thread.
   sigset_t all, before;
   sigfillset(&all);
@@ -128,19 +128,19 @@ Watchdog::Wait::Wait(Watchdog& watchdog, const char* what) : watchdog_(watchdog)
   const std::lock_guard guard(watchdog_.mutex_);
   watchdog_.waits_for_ = what;
   watchdog_.waited_s_ = 0;
-  watchdog_.board_.begin_wait();
+  watchdog_.heartbeat_.begin_wait();
 }
 
 Watchdog::Wait::~Wait() {
   const std::lock_guard guard(watchdog_.mutex_);
   watchdog_.waits_for_ = nullptr;
-  watchdog_.board_.end_wait();
+  watchdog_.heartbeat_.end_wait();
 }
 
 void Watchdog::set_update(int64_t update) {
   const std::lock_guard guard(mutex_);
   update_ = update;
-  board_.set_update(update);
+  heartbeat_.set_update(update);
 }
 
 void Watchdog::set_elsewhere(std::vector<bool> elsewhere) {
@@ -177,18 +177,22 @@ void Watchdog::watch() {
 }
 
 std::string Watchdog::missing_ranks() const {
+  const bool has_other_nodes = std::find(elsewhere_.begin(), elsewhere_.end(), true) != elsewhere_.end();
   std::string ranks;
-  for (const int rank : board_.missing(elsewhere_)) {
-    ranks += (ranks.empty() ? "" : ", ") + board_.describe(rank);
+  for (const int rank : heartbeat_.missing(elsewhere_)) {
+    ranks += (ranks.empty() ? "" : ", ") + heartbeat_.describe(rank);
   }
-  return ranks.empty() ? "no rank of this node is missing, so one of another node is" : ranks;
+  if (!ranks.empty()) return ranks;
+  return has_other_nodes ? "none on this node, so a rank of another node or the network between them"
+                         : "none, all ranks are alive and have reached this wait";
 }
 
 void Watchdog::give_up(const std::string& reason) {
   const std::string place = update_ == 0 ? std::string() : fmt::format(", step {}", update_);
   // The other ranks of the node time out within moments and would write the same.
-  if (board_.claim_report()) train::write_notice(fmt::format("heed: rank {}{}: {}\n", board_.rank(), place, reason));
-  board_.unlink();  // before the rendezvous is complete, no other code unlinks it
+  if (heartbeat_.claim_report())
+    train::write_notice(fmt::format("heed: rank {}{}: {}\n", heartbeat_.rank(), place, reason));
+  heartbeat_.unlink();  // before the rendezvous is complete, no other code unlinks it
   // In a separate thread: ncclCommAbort itself may block until captured graphs are destroyed, or for other ranks.
   if (action_) {
     std::thread(action_).detach();

@@ -89,7 +89,7 @@ class RunningClock {
 
 class Watchdog {
  public:
-  Watchdog(HeartbeatPage& board, double timeout_s);
+  Watchdog(HeartbeatPage& heartbeat, double timeout_s);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -121,7 +121,7 @@ class Watchdog {
   [[noreturn]] void give_up(const std::string& reason);
   std::string missing_ranks() const;
 
-  HeartbeatPage& board_;
+  HeartbeatPage& heartbeat_;
   double timeout_s_;
   std::mutex mutex_;
   std::condition_variable changed_;
