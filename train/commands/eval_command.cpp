@@ -38,9 +38,9 @@ std::pair<std::unique_ptr<data::Source>, std::string> source_of_run(const Loaded
     std::string difference = data_difference(content, *source);
     return {std::move(source), std::move(difference)};
   } catch (const ConfigError& error) {
-    return {nullptr, fmt::format("{} then, and now {}", content.text("data"), error.what())};
+    return {nullptr, fmt::format("checkpoint: {}; current: {}", content.text("data"), error.what())};
   } catch (const DataError& error) {
-    return {nullptr, fmt::format("{} then, and now {}", content.text("data"), error.what())};
+    return {nullptr, fmt::format("checkpoint: {}; current: {}", content.text("data"), error.what())};
   }
 }
 
@@ -73,9 +73,8 @@ EvalData find_data(const LoadedModel& loaded, const CheckpointContent& content) 
   if (difference.empty()) return {std::move(source), true};
   if (is_set(loaded.config, "data.path")) return {make_whole_text(loaded), false};
   throw DataError(
-      fmt::format("eval: the data is not that of the run: {}; put the old data back, set data.path to where it is, or "
-                  "set data.path "
-                  "to another text by name to evaluate all of that",
+      fmt::format("eval: the data is not that of the run ({}): put the old data back, set data.path to where it is, or "
+                  "set data.path to another text to evaluate all of that",
                   difference));
 }
 
