@@ -86,7 +86,7 @@ std::string trainer_header(const Trainer& trainer) {
   }
   const auto entropies = trainer.source().entropies(trainer.config().model.seq_len);
   if (!entropies.empty()) {
-    text += "entropies     of the source, in nats, by tokens of context:";
+    text += "entropies     of the dataset, in nats, by tokens of context:";
     for (const data::ContextEntropy& e : entropies) text += fmt::format("  {} {:.4f}", e.name, e.nats);
     text += "\n";
   }
@@ -260,7 +260,7 @@ void Reporter::end(const Summary& s, double training_seconds, const std::string&
   line(fmt::format("done          {}; training {:.1f} s, total {:.1f} s; {:.0f} tokens/s while training{}",
                    plural(s.steps, "step"), training_seconds, s.seconds, s.tokens_per_s, losses));
   if (s.excess && s.entropy) {
-    line(fmt::format("excess        {} nats over the source's own cross-entropy on the same tokens (entropy rate {})",
+    line(fmt::format("excess        {} nats over the dataset's own cross-entropy on the same tokens (entropy rate {})",
                      loss_text(*s.excess), loss_text(*s.entropy)));
   }
   // The last entropy is the loss of a perfect model; a dataset without dependence on the context has no other entry.
