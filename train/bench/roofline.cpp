@@ -18,7 +18,7 @@ namespace {
 
 // Far larger than the caches, which have up to some tens of MiB.
 int64_t copied_bytes(Device device) { return int64_t{device == Device::cuda ? 1024 : 256} << 20; }
-int64_t product_side(Device device) { return device == Device::cuda ? 8192 : 1024; }
+int64_t gemm_side(Device device) { return device == Device::cuda ? 8192 : 1024; }
 
 double best_seconds(Device device, const std::function<void()>& call) { return call_seconds(device, call).front(); }
 
@@ -78,7 +78,7 @@ double copy_bandwidth(Device device) {
 }
 
 double gemm_rate(DType dtype, Device device) {
-  const int64_t side = product_side(device);
+  const int64_t side = gemm_side(device);
   return best_rate(dtype, device, side, side, side);
 }
 
@@ -92,13 +92,11 @@ double gemm_rate(DType dtype, Device device, const nn::GptConfig& model, int64_t
   return best;
 }
 
-std::string product_text(DType dtype, Device device) {
-  return fmt::format("{} product {}^3", dtype, product_side(device));
-}
+std::string gemm_text(DType dtype, Device device) { return fmt::format("{} GEMM {}^3", dtype, gemm_side(device)); }
 
-std::string ceilings_text(const Ceilings& ceilings, const std::string& product) {
+std::string ceilings_text(const Ceilings& ceilings, const std::string& gemm) {
   return fmt::format("{:.1f} GB/s (copy of {} MiB, read + write), {:.0f} GFLOP/s ({}), {}", ceilings.bytes_per_s / 1e9,
-                     copied_bytes(ceilings.device) >> 20, ceilings.flops_per_s / 1e9, product,
+                     copied_bytes(ceilings.device) >> 20, ceilings.flops_per_s / 1e9, gemm,
                      device_text(ceilings.device));
 }
 

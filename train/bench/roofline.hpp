@@ -29,9 +29,9 @@ double copy_bandwidth(Device device);
 double gemm_rate(DType dtype, Device device);
 // FLOP/s of the fastest GEMM that a Transformer block of this model runs on this number of tokens.
 double gemm_rate(DType dtype, Device device, const nn::GptConfig& model, int64_t tokens);
-std::string product_text(DType dtype, Device device);  // "f32 product 1024^3"
+std::string gemm_text(DType dtype, Device device);  // "f32 GEMM 1024^3"
 
-std::string ceilings_text(const Ceilings& ceilings, const std::string& product);
+std::string ceilings_text(const Ceilings& ceilings, const std::string& gemm);
 std::string ceilings_json(const Ceilings& ceilings);
 std::string device_text(Device device);  // "2 threads", "NVIDIA H200 (sm_90)"
 

@@ -17,7 +17,7 @@ namespace heed::train {
 namespace {
 
 // Error messages show a number as it is; anything else is quoted, since it may contain blanks and control characters.
-std::string shown(const std::string& text) {
+std::string shown_value(const std::string& text) {
   const bool is_plain = !text.empty() && text.find_first_not_of("0123456789.-") == std::string::npos;
   return shorten(is_plain ? text : quote(text));
 }
@@ -71,6 +71,11 @@ class HelpFormatter final : public CLI::Formatter {
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
     return two_columns(make_option_name(option, is_positional) + make_option_opts(option), option->get_description());
   }
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    // Further long names are former ones.
+    return is_positional || option->get_lnames().size() < 2 ? CLI::Formatter::make_option_name(option, is_positional)
+                                                            : "--" + option->get_lnames().front();
+  }
   std::string make_subcommand(const CLI::App* command) const override {
     return two_columns(command->get_name(), command->get_description());
   }
@@ -103,7 +108,7 @@ std::string describe_unknown_option(const CLI::App& command, const std::string& 
   std::vector<std::string> known;
   bool takes_keys = false;
   for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    if (!option->get_lnames().empty()) known.push_back("--" + option->get_lnames().front());
     takes_keys = takes_keys || (option->get_positional() && option->get_expected_max() > 1);
   }
   const std::string nearest = nearest_of(known, written);
@@ -135,7 +140,7 @@ std::string describe_mismatch(const std::string& text) {
 int64_t integer_option(const std::string& option, const std::string& text, const IntegerRange& range) {
   int64_t value = 0;
   const bool fits = read_whole(text, value) && range.low <= value && value <= range.high;
-  require<ConfigError>(fits, "{} is {}, it must be an integer from {} to {}", option, shown(text), range.low,
+  require<ConfigError>(fits, "{} is {}, it must be an integer from {} to {}", option, shown_value(text), range.low,
                        range.high);
   return value;
 }
@@ -145,7 +150,7 @@ double number_option(const std::string& option, const std::string& text, const N
   // from_chars also accepts the names of NaN and infinity.
   const bool fits = text.find_first_not_of("0123456789.-+eE") == std::string::npos && read_whole(text, value) &&
                     (range.above_low ? range.low < value : range.low <= value) && value <= range.high;
-  require<ConfigError>(fits, "{} is {}, it must be a number {} {} {} {}", option, shown(text),
+  require<ConfigError>(fits, "{} is {}, it must be a number {} {} {} {}", option, shown_value(text),
                        range.above_low ? "above" : "from", range.low, range.above_low ? "and at most" : "to",
                        range.high);
   return value;

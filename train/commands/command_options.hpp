@@ -48,13 +48,15 @@ CLI::Option* add_value(CLI::App* command, const std::string& name, const ReadOpt
                        const std::string& help);
 
 // In add_integer(), add_number() and add_choice(), the initial value is the default that help shows.
+//
+// names: the name of the option; after commas its former names, which are still read but not shown.
 template <class T>
-CLI::Option* add_integer(CLI::App* command, const std::string& name, T& value, const IntegerRange& range,
+CLI::Option* add_integer(CLI::App* command, const std::string& names, T& value, const IntegerRange& range,
                          const std::string& help) {
-  const auto read = [name, &value, range](const std::string& text) {
+  const auto read = [name = names.substr(0, names.find(',')), &value, range](const std::string& text) {
     value = static_cast<T>(integer_option(name, text, range));
   };
-  return add_value(command, name, read, "N=" + std::to_string(value), help);
+  return add_value(command, names, read, "N=" + std::to_string(value), help);
 }
 
 CLI::Option* add_number(CLI::App* command, const std::string& name, double& value, const NumberRange& range,

@@ -33,7 +33,7 @@ void run_info() {
 #else
   print("compiler      g++ {}\n", __VERSION__);
 #endif
-  print("CPU           {} by {}, vectors {}, matrix products by {}\n", cpu::describe_threads(), cpu::thread_library(),
+  print("CPU           {} by {}, vectors {}, GEMM by {}\n", cpu::describe_threads(), cpu::thread_library(),
         cpu::instruction_set(), cpu::gemm_library());
   print_cuda();
   const std::string mpi = comm::mpi_library(), nccl = comm::nccl_version();
