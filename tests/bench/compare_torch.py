@@ -59,7 +59,7 @@ def ratio_text(r):
 
 def compare_updates(options):
     settings = [*options.overrides, f"train.device={options.device}", f"train.precision={options.dtype}"]
-    heed = [options.heed, "bench", "--json", "--config", options.config, "--updates", options.updates]
+    heed = [options.heed, "bench", "--json", "--config", options.config, "--steps", options.updates]
     heed += settings
     with tempfile.TemporaryDirectory() as folder:
         shape = pathlib.Path(folder) / "heed.json"

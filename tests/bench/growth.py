@@ -24,7 +24,7 @@ AXES = {
 
 def measure(heed, settings, updates):
     command = [heed, "bench", "--json", "--config", ROOT / "configs/nanogpt_cpu_shape.toml", "--warm-up", 1]
-    command += ["--updates", updates, *settings]
+    command += ["--steps", updates, *settings]
     bench = json.loads(subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True).stdout)
     seconds = sorted(bench["seconds"])[len(bench["seconds"]) // 2]
     flops = bench["mfu"] * bench["ceilings"]["gflop_per_s"] * bench["tokens"] / bench["tokens_per_s"]

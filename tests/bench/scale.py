@@ -88,7 +88,7 @@ device = "cpu"
 
 def bench(heed, config, ranks, updates):
     environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    command = [heed, "bench", "--config", config, "--updates", str(updates), "--json"]
+    command = [heed, "bench", "--config", config, "--steps", str(updates), "--json"]
     if ranks > 1:
         command = ["mpirun", "--bind-to", "core", "-np", str(ranks)] + command
     out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout

@@ -11,7 +11,7 @@
 #include "tests/support/tolerance.hpp"
 #include "tests/train/comm/ranks_fixture.hpp"
 #include "train/comm/agreement.hpp"
-#include "train/comm/nccl_communicator.hpp"
+#include "train/comm/backend.hpp"
 #include "train/run/snapshot.hpp"
 
 namespace heed::test {

@@ -221,7 +221,7 @@ failed=0
     printf '%-28s %-8s %7s  %s\n' "$name" "$result" "$seconds" "$(grep -v '^ *$' "$work/$name.log" | tail -n 1 | cut -c 1-90)"
   done
   for name in baby-gpt-bf16 baby-gpt-f32 gpt2-124m-bf16; do
-    grep -E '^(update|not recorded|MFU|attention) ' "$work/$name.log" | sed "s/^/$name  /"
+    grep -E '^(step|eager|MFU|attention) ' "$work/$name.log" | sed "s/^/$name  /"
   done
   printf '%s s in all; %s\n' "$SECONDS" "$([[ $failed == 0 ]] && echo 'no step failed' || echo 'A STEP FAILED')"
 } | tee "$out/summary.txt"

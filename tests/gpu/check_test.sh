@@ -20,7 +20,7 @@ case "$*" in
   *cuda_graph=false*) loss=${FAKE_LOSS:-1.250001} ;;
   train*) loss=${FAKE_GRAPH_LOSS:-${FAKE_LOSS:-1.250001}} ;;
   bench*"${FAKE_FAILING:-nothing}"*) echo 'heed: what failed'; exit 1 ;;
-  bench*--config*) printf 'update        5.00 ms, 1 tokens/s\nnot recorded  6.00 ms, 1 tokens/s\nMFU  1 %%\n' ;;
+  bench*--config*) printf 'step          5.00 ms, 1 tokens/s\neager         6.00 ms, 1 tokens/s\nMFU  1 %%\n' ;;
   bench*) echo '  layer_norm (16384, 768)  0.0123 ms' ;;
 esac
 if [[ $1 == train ]]; then

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "autograd/check/op_case.hpp"
-#include "train/bench/bench_row.hpp"
+#include "train/bench/roofline.hpp"
 #include "train/comm/process_group.hpp"
 #include "train/config/config.hpp"
 
@@ -26,9 +26,9 @@ void bench_operations(const std::vector<std::string>& names, const BenchOperatio
 // of forward.
 std::vector<BenchRow> bench_operation(const std::string& name, const OpSample& sample, Device device, DType dtype);
 
-struct BenchUpdateOptions {
+struct BenchStepOptions {
   int64_t warm_up = 3;  // untimed steps before the timed ones
-  int64_t updates = 0;  // timed steps; 0: enough for a reliable median
+  int64_t steps = 0;    // timed steps; 0: enough for a reliable median
   bool as_json = false;
 };
 
@@ -38,7 +38,7 @@ struct BenchUpdateOptions {
 // peak is the best measured GEMM in the run's precision at the model's own shapes.
 // The timed steps run as in training; the times by operation are measured in separate steps after them.
 // With several ranks, it shows the root's times and how long a step waits for the other ranks; MFU is relative to the
-// peak of all ranks. All ranks time the same number of steps, 20 if options.updates is 0. Collective.
-void bench_update(const Config& config, const BenchUpdateOptions& options, comm::ProcessGroup& ranks);
+// peak of all ranks. All ranks time the same number of steps, 20 if options.steps is 0. Collective.
+void bench_step(const Config& config, const BenchStepOptions& options, comm::ProcessGroup& ranks);
 
 }  // namespace heed::train

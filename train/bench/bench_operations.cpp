@@ -105,7 +105,7 @@ void bench_operations(const std::vector<std::string>& names, const BenchOperatio
                        cuda::status().problem);
   const Ceilings ceilings{device, copy_bandwidth(device), gemm_rate(options.dtype, device)};
   if (!options.as_json) {
-    print("ceilings: {}\n", ceilings_text(ceilings, product_text(options.dtype, device)));
+    print("ceilings: {}\n", ceilings_text(ceilings, gemm_text(options.dtype, device)));
     print("{}; data that fits into the caches can pass 100 % of the copy\n", options.dtype);
   }
   std::vector<std::string> json_rows;

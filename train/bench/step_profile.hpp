@@ -13,7 +13,7 @@
 #include <map>
 
 #include "autograd/tape.hpp"
-#include "train/bench/bench_row.hpp"
+#include "train/bench/roofline.hpp"
 
 namespace heed::train {
 

@@ -6,7 +6,7 @@
 //   .*.heed-<number> temporary file of a killed save; never used as a checkpoint
 //
 // Each checkpoint stores the integer "step" (training steps done) and, after the first evaluation, the real
-// "best_val_loss". Only one process at a time writes to a directory (train/run/run_lock.hpp).
+// "best_val_loss". Only one process at a time writes to a directory (train/run/run_folder.hpp).
 // Every function throws CheckpointError with the file or directory and the reason.
 #pragma once
 

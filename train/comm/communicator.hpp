@@ -6,8 +6,6 @@
 // dtype. Sums are computed in the tensors' own dtype (f32 or f64) and are bitwise equal on all ranks.
 #pragma once
 
-#include <memory>
-
 #include "autograd/core/tensor_ref.hpp"
 #include "train/comm/process_group.hpp"
 
@@ -53,9 +51,5 @@ class Communicator {
   int64_t pending_ = 0;
   double waited_seconds_ = 0;
 };
-
-// The communicator for tensors on a device. Throws CollectiveError for ranks on the CPU that were not started with MPI,
-// and CommunicationError for ranks on CUDA devices in a build without NCCL.
-std::unique_ptr<Communicator> make_communicator(ProcessGroup& ranks, Device device);
 
 }  // namespace heed::comm

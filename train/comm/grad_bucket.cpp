@@ -178,7 +178,7 @@ Tensor GradBuckets::whole(int group, const std::vector<Tensor>& own, bool wanted
     copy_elements_to(part.slice(communicator_.rank() * length, {length}).ref(), own.at(next++));
     communicator_.start_all_gather(part.ref());
     communicator_.wait();
-    const Waiting waiting(communicator_.ranks(), "the parts of all ranks");
+    const Waiting waiting(communicator_.ranks(), "the all-gather of a shard");
     synchronize(part.device());
     if (wanted) copy_elements_to(all.slice(bucket.begin, {bucket.length}).ref(), part);
   }

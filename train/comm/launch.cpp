@@ -28,7 +28,7 @@ struct Names {
 // srun is last: if variables of another launcher are set too, srun has started that launcher.
 constexpr Names kNames[] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"mpirun", "PMI_RANK", "PMI_SIZE"},
+    {"mpiexec (PMI)", "PMI_RANK", "PMI_SIZE"},
     {"torchrun", "RANK", "WORLD_SIZE"},
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
 };

@@ -12,7 +12,7 @@
 namespace heed::comm {
 
 struct Launch {
-  std::string launcher;   // "mpirun", "srun", "torchrun"; empty: none, or a process group of size one
+  std::string launcher;   // "mpirun", "mpiexec (PMI)", "srun", "torchrun"; empty: none, or a process group of size one
   std::string variables;  // the variables that define it: "RANK=1, WORLD_SIZE=2"
   int rank = 0, size = 1;
   bool by_mpi = false;  // rendezvous through MPI, else through TCP

@@ -1,4 +1,4 @@
-#include "train/comm/nccl_communicator.hpp"
+#include "train/comm/backend.hpp"
 
 #include <nccl.h>
 
@@ -16,9 +16,10 @@
 namespace heed::comm {
 namespace {
 
-void check(ncclResult_t result, const char* what) {
+// call: the function that returned the result.
+void check(ncclResult_t result, const char* call) {
   if (result == ncclSuccess) return;
-  throw CommunicationError(fmt::format("NCCL: {}: {} ({}); NCCL_DEBUG=INFO tells more", what,
+  throw CommunicationError(fmt::format("{} failed: {} ({}); NCCL_DEBUG=INFO tells more", call,
                                        ncclGetErrorString(result), ncclGetLastError(nullptr)));
 }
 
@@ -26,7 +27,7 @@ ncclDataType_t type_of(DType dtype) { return dtype == DType::f64 ? ncclFloat64 :
 
 ncclUniqueId shared_id(ProcessGroup& ranks) {
   ncclUniqueId id{};
-  if (ranks.is_root()) check(ncclGetUniqueId(&id), "make an id");
+  if (ranks.is_root()) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   return ranks.gather(id)[0];
 }
 
@@ -65,9 +66,9 @@ class NcclCommunicator final : public Communicator {
     }
     const ncclUniqueId id = shared_id(ranks);
     {
-      const Waiting waiting(ranks, "all ranks to join NCCL");
+      const Waiting waiting(ranks, "ncclCommInitRank");
       ncclComm_t made = nullptr;
-      check(ncclCommInitRank(&made, ranks.size(), id, ranks.rank()), "start");
+      check(ncclCommInitRank(&made, ranks.size(), id, ranks.rank()), "ncclCommInitRank");
       nccl_ = made;
     }
     // NCCL kernels wait on the device for peers that never arrive, and every wait for the device then hangs too.
@@ -81,7 +82,7 @@ class NcclCommunicator final : public Communicator {
       ranks().watchdog()->on_timeout({});
       ranks().watchdog()->ask_for_errors({});
     }
-    const Waiting waiting(ranks(), "all ranks to leave NCCL");
+    const Waiting waiting(ranks(), "ncclCommDestroy");
     if (std::uncaught_exceptions() > 0) {
       interrupt();  // the other ranks may never destroy their communicators
     } else if (ncclComm_t comm = nccl_.exchange(nullptr); comm != nullptr) {
@@ -96,29 +97,29 @@ class NcclCommunicator final : public Communicator {
   void all_reduce(const TensorRef& values) override {
     follow();
     check(ncclAllReduce(values.data, values.data, count(values), type_of(values.dtype), ncclSum, nccl_, stream_),
-          "sum over the ranks");
+          "ncclAllReduce");
   }
   void reduce_scatter(const TensorRef& values) override {
     follow();
     check(ncclReduceScatter(values.data, part(values), count(values) / size_of_world(), type_of(values.dtype), ncclSum,
                             nccl_, stream_),
-          "sum over the ranks");
+          "ncclReduceScatter");
   }
   void all_gather(const TensorRef& values) override {
     follow();
     check(ncclAllGather(part(values), values.data, bytes(values) / size_of_world(), ncclUint8, nccl_, stream_),
-          "gather");
+          "ncclAllGather");
   }
   void broadcast(const TensorRef& values, int root) override {
     follow();
-    check(ncclBroadcast(values.data, values.data, bytes(values), ncclUint8, root, nccl_, stream_), "broadcast");
+    check(ncclBroadcast(values.data, values.data, bytes(values), ncclUint8, root, nccl_, stream_), "ncclBroadcast");
   }
   void finish() override {
     cuda::check(cudaEventRecord(done_, stream_), "record an event");
     cuda::check(cudaStreamWaitEvent(cuda::stream(), done_, 0), "wait for an event");
     ncclResult_t state = ncclSuccess;
-    check(ncclCommGetAsyncError(nccl_, &state), "ask for errors");
-    check(state, "a collective");
+    check(ncclCommGetAsyncError(nccl_, &state), "ncclCommGetAsyncError");
+    check(state, "an NCCL collective");
   }
 
   // The work queued so far computes the values.
@@ -131,7 +132,8 @@ class NcclCommunicator final : public Communicator {
     ncclResult_t state = ncclSuccess;
     ncclComm_t comm = nccl_;
     if (comm == nullptr || ncclCommGetAsyncError(comm, &state) != ncclSuccess || state == ncclSuccess) return {};
-    return fmt::format("NCCL: {} ({}); NCCL_DEBUG=INFO tells more", ncclGetErrorString(state), ncclGetLastError(comm));
+    return fmt::format("an NCCL collective failed: {} ({}); NCCL_DEBUG=INFO tells more", ncclGetErrorString(state),
+                       ncclGetLastError(comm));
   }
   void interrupt() {
     if (ncclComm_t comm = nccl_.exchange(nullptr); comm != nullptr) ncclCommAbort(comm);

@@ -1,6 +1,6 @@
 // Stub of mpi_communicator.cpp for builds without MPI.
 #include "autograd/core/check.hpp"
-#include "train/comm/mpi_communicator.hpp"
+#include "train/comm/backend.hpp"
 
 namespace heed::comm {
 

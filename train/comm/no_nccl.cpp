@@ -1,6 +1,6 @@
 // Stub of nccl_communicator.cpp for builds without CUDA or NCCL.
 #include "autograd/core/check.hpp"
-#include "train/comm/nccl_communicator.hpp"
+#include "train/comm/backend.hpp"
 
 namespace heed::comm {
 

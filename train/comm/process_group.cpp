@@ -6,28 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/control_group.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/cpu/thread_count.hpp"
-#include "train/comm/mpi_communicator.hpp"
-#include "train/comm/tcp_process_group.hpp"
+#include "train/comm/launch.hpp"
 
 namespace heed::comm {
 namespace {
-
-class SingleRank final : public ProcessGroup {
- public:
-  SingleRank() : ProcessGroup(0, 1) {}
-  [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }
-
- private:
-  void gather_bytes(const void* mine, int64_t bytes, void* all) override {
-    std::memcpy(all, mine, static_cast<size_t>(bytes));
-  }
-};
 
 std::array<char, 256> host_name() {
   std::array<char, 256> name{};
@@ -38,11 +25,11 @@ std::array<char, 256> host_name() {
 }  // namespace
 
 void ProcessGroup::watch(const Launch& launch, double timeout_s) {
-  board_ = std::make_unique<HeartbeatPage>(launch.job, rank_, size_, launch.folder);
-  watchdog_ = std::make_unique<Watchdog>(*board_, timeout_s);
+  heartbeat_ = std::make_unique<HeartbeatPage>(launch.job, rank_, size_, launch.folder);
+  watchdog_ = std::make_unique<Watchdog>(*heartbeat_, timeout_s);
 }
 
-void ProcessGroup::all_are_here() {
+void ProcessGroup::rendezvous_complete() {
   const auto hosts = gather(host_name());
   const auto& own = hosts[static_cast<size_t>(rank_)];
   std::vector<bool> elsewhere;
@@ -50,11 +37,11 @@ void ProcessGroup::all_are_here() {
   // Counted here, since not every launcher sets the local rank.
   local_rank_ = static_cast<int>(std::count(hosts.begin(), hosts.begin() + rank_, own));
   watchdog_->set_elsewhere(elsewhere);
-  board_->unlink();
+  heartbeat_->unlink();
 }
 
 void ProcessGroup::gather(const void* mine, int64_t bytes, void* all) {
-  const Waiting waiting(*this, "the other ranks");
+  const Waiting waiting(*this, "the all-gather of host values");
   gather_bytes(mine, bytes, all);
 }
 
@@ -80,14 +67,6 @@ void ProcessGroup::set_update(int64_t update) {
 
 Waiting::Waiting(ProcessGroup& ranks, const char* what) {
   if (ranks.watchdog() != nullptr) wait_.emplace(*ranks.watchdog(), what);
-}
-
-std::unique_ptr<ProcessGroup> single_rank() { return std::make_unique<SingleRank>(); }
-
-std::unique_ptr<ProcessGroup> join_ranks(double timeout_s) {
-  const Launch launch = find_launch();
-  if (launch.size == 1) return single_rank();
-  return launch.by_mpi ? join_mpi_ranks(launch, timeout_s) : join_tcp_ranks(launch, timeout_s);
 }
 
 void share_processors(ProcessGroup& ranks) {

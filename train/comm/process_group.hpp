@@ -10,10 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "train/comm/launch.hpp"
 #include "train/comm/watchdog.hpp"
 
 namespace heed::comm {
+
+struct Launch;
 
 class ProcessGroup {
  public:
@@ -56,13 +57,13 @@ class ProcessGroup {
   void watch(const Launch& launch, double timeout_s);
   // Rendezvous complete: called by the derived class once all ranks have joined. Collective. Determines local_rank(),
   // excludes ranks of other hosts from the heartbeat page, and unlinks the page's file.
-  void all_are_here();
+  void rendezvous_complete();
   virtual void gather_bytes(const void* mine, int64_t bytes, void* all) = 0;
 
  private:
   int rank_, size_, local_rank_ = 0;
   int64_t update_ = 0;
-  std::unique_ptr<HeartbeatPage> board_;
+  std::unique_ptr<HeartbeatPage> heartbeat_;
   std::unique_ptr<Watchdog> watchdog_;
 };
 
@@ -74,11 +75,6 @@ class Waiting {
  private:
   std::optional<Watchdog::Wait> wait_;
 };
-
-// Joins the process group of the launch environment. Throws CommunicationError if that has several ranks which cannot
-// be reached: this build has no MPI, or MPI reports another rank or size.
-std::unique_ptr<ProcessGroup> join_ranks(double timeout_s);
-std::unique_ptr<ProcessGroup> single_rank();
 
 // Sets the number of threads of this rank to the number of CPUs it has to itself, unless OMP_NUM_THREADS is set (see
 // cpu::threads_asked_for()). Ranks whose affinity masks overlap divide the CPUs and their CPU quota among them.

@@ -26,16 +26,12 @@ struct Greeting {
   bool is_of_same_run(const Greeting& other) const;
 };
 Greeting greeting_of(const Launch& launch);
-// Throws CommunicationError unless both sizes are equal.
-void require_same_size(int rank, int size, int size_of_root);
 
 // Sent by rank 0 after its Greeting.
 enum class Verdict : int32_t { complete = 1, replaced = 2 };
 
 // Seconds of waiting after which a rank reports the missing ranks.
 double seconds_to_notice(double timeout_s);
-// The end of that report: which variables may be left over.
-std::string left_over_hint(const Launch& launch);
 
 // On rank 0: the blocking sockets of all ranks, indexed by rank; that of rank 0 itself is empty. Throws
 // CommunicationError if the port cannot be used, connections cannot be accepted, or a rank was started with another

@@ -1,4 +1,4 @@
-#include "train/comm/tcp_process_group.hpp"
+#include "train/comm/backend.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -15,14 +15,14 @@ class TcpProcessGroup final : public ProcessGroup {
       : ProcessGroup(launch.rank, launch.size), sockets_(static_cast<size_t>(launch.size)) {
     watch(launch, timeout_s);
     {
-      const Waiting waiting(*this, "all ranks to start");
+      const Waiting waiting(*this, "the TCP rendezvous");
       if (is_root()) {
         sockets_ = accept_ranks(launch, timeout_s);
       } else {
         sockets_[0] = connect_to_root(launch, timeout_s);
       }
     }
-    all_are_here();
+    rendezvous_complete();
   }
 
   [[noreturn]] void abort(int exit_code) override { std::_Exit(exit_code); }

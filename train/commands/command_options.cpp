@@ -2,17 +2,33 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <memory>
 #include <sstream>
+#include <system_error>
 
 #include "autograd/core/check.hpp"
 #include "train/config/config_hints.hpp"
 #include "train/config/config_schema.hpp"
-#include "train/config/value_format.hpp"
+#include "train/config/config_value.hpp"
 
 namespace heed::train {
 namespace {
+
+// Error messages show a number as it is; anything else is quoted, since it may contain blanks and control characters.
+std::string shown_value(const std::string& text) {
+  const bool is_plain = !text.empty() && text.find_first_not_of("0123456789.-") == std::string::npos;
+  return shorten(is_plain ? text : quote(text));
+}
+
+// Parses all of text as a T; returns false if that fails or the value is out of range.
+template <class T>
+bool read_whole(const std::string& text, T& value) {
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && last == end;
+}
 
 constexpr size_t kColumns = 80, kHelpColumn = 28;
 
@@ -55,6 +71,11 @@ class HelpFormatter final : public CLI::Formatter {
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
     return two_columns(make_option_name(option, is_positional) + make_option_opts(option), option->get_description());
   }
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    // Further long names are former ones.
+    return is_positional || option->get_lnames().size() < 2 ? CLI::Formatter::make_option_name(option, is_positional)
+                                                            : "--" + option->get_lnames().front();
+  }
   std::string make_subcommand(const CLI::App* command) const override {
     return two_columns(command->get_name(), command->get_description());
   }
@@ -87,7 +108,7 @@ std::string describe_unknown_option(const CLI::App& command, const std::string& 
   std::vector<std::string> known;
   bool takes_keys = false;
   for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    if (!option->get_lnames().empty()) known.push_back("--" + option->get_lnames().front());
     takes_keys = takes_keys || (option->get_positional() && option->get_expected_max() > 1);
   }
   const std::string nearest = nearest_of(known, written);
@@ -115,6 +136,32 @@ std::string describe_mismatch(const std::string& text) {
 }
 
 }  // namespace
+
+int64_t integer_option(const std::string& option, const std::string& text, const IntegerRange& range) {
+  int64_t value = 0;
+  const bool fits = read_whole(text, value) && range.low <= value && value <= range.high;
+  require<ConfigError>(fits, "{} is {}, it must be an integer from {} to {}", option, shown_value(text), range.low,
+                       range.high);
+  return value;
+}
+
+double number_option(const std::string& option, const std::string& text, const NumberRange& range) {
+  double value = 0;
+  // from_chars also accepts the names of NaN and infinity.
+  const bool fits = text.find_first_not_of("0123456789.-+eE") == std::string::npos && read_whole(text, value) &&
+                    (range.above_low ? range.low < value : range.low <= value) && value <= range.high;
+  require<ConfigError>(fits, "{} is {}, it must be a number {} {} {} {}", option, shown_value(text),
+                       range.above_low ? "above" : "from", range.low, range.above_low ? "and at most" : "to",
+                       range.high);
+  return value;
+}
+
+size_t choice_option(const std::string& option, const std::string& text, const std::vector<std::string>& names) {
+  const auto found = std::find(names.begin(), names.end(), text);
+  require<ConfigError>(found != names.end(), "{} is {}, it must be {}", option, shorten(quote(text)),
+                       join_alternatives(names));
+  return static_cast<size_t>(found - names.begin());
+}
 
 void set_help_format(CLI::App& app) { app.formatter(std::make_shared<HelpFormatter>()); }
 

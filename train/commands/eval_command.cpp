@@ -1,4 +1,4 @@
-#include "train/commands/eval_command.hpp"
+#include "train/commands/commands.hpp"
 
 #include <unistd.h>
 
@@ -9,13 +9,14 @@
 #include "data/text/text_file.hpp"
 #include "data/token_source.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
+#include "train/comm/init.hpp"
 #include "train/config/config_value.hpp"
 #include "train/output/number_text.hpp"
 #include "train/output/output.hpp"
-#include "train/output/text_progress.hpp"
+#include "train/output/progress.hpp"
 #include "train/run/checkpoint_match.hpp"
 #include "train/run/reporter.hpp"
-#include "train/run/run_path.hpp"
+#include "train/run/run_folder.hpp"
 #include "train/run/snapshot.hpp"
 #include "train/trainer/evaluator.hpp"
 
@@ -37,9 +38,9 @@ std::pair<std::unique_ptr<data::Source>, std::string> source_of_run(const Loaded
     std::string difference = data_difference(content, *source);
     return {std::move(source), std::move(difference)};
   } catch (const ConfigError& error) {
-    return {nullptr, fmt::format("{} then, and now {}", content.text("data"), error.what())};
+    return {nullptr, fmt::format("checkpoint: {}; current: {}", content.text("data"), error.what())};
   } catch (const DataError& error) {
-    return {nullptr, fmt::format("{} then, and now {}", content.text("data"), error.what())};
+    return {nullptr, fmt::format("checkpoint: {}; current: {}", content.text("data"), error.what())};
   }
 }
 
@@ -72,9 +73,8 @@ EvalData find_data(const LoadedModel& loaded, const CheckpointContent& content) 
   if (difference.empty()) return {std::move(source), true};
   if (is_set(loaded.config, "data.path")) return {make_whole_text(loaded), false};
   throw DataError(
-      fmt::format("eval: the data is not that of the run: {}; put the old data back, set data.path to where it is, or "
-                  "set data.path "
-                  "to another text by name to evaluate all of that",
+      fmt::format("eval: the data is not that of the run ({}): put the old data back, set data.path to where it is, or "
+                  "set data.path to another text to evaluate all of that",
                   difference));
 }
 

@@ -3,21 +3,35 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <memory>
+#include <numeric>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "autograd/core/check.hpp"
 #include "autograd/tape.hpp"
 #include "data/io/posix_file.hpp"
 #include "data/text/stream_decoder.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
 #include "train/config/config_value.hpp"
 #include "train/output/output.hpp"
-#include "train/run/run_path.hpp"
+#include "train/run/run_folder.hpp"
 
 namespace heed::train {
 namespace {
+
+// Token ids in descending order of their logits; equal logits in ascending order of ids.
+std::vector<int32_t> ranked(std::span<const double> logits) {
+  std::vector<int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::stable_sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
+    return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
+  });
+  return ids;
+}
 
 // A prompt is written by a person: a larger file was probably named by mistake.
 constexpr size_t kLargestPromptBytes = size_t{64} << 20;
@@ -80,6 +94,44 @@ std::vector<double> next_logits(const nn::Gpt& model, const std::vector<int32_t>
 }
 
 }  // namespace
+
+void check(const SamplerOptions& o) {
+  require<ConfigError>(std::isfinite(o.temperature) && o.temperature >= 0,
+                       "--temperature is {}, it must be finite and at least 0", o.temperature);
+  require<ConfigError>(o.top_k >= 0, "--top-k is {}, it must be at least 1, or 0 for all", o.top_k);
+  require<ConfigError>(o.top_p > 0 && o.top_p <= 1, "--top-p is {}, it must be above 0 and at most 1", o.top_p);
+}
+
+int32_t sample(std::span<const double> logits, const SamplerOptions& options, const RandomStream& random,
+               uint64_t index) {
+  check(options);
+  const bool broken =
+      std::any_of(logits.begin(), logits.end(), [](double l) { return std::isnan(l) || l == INFINITY; });
+  const std::vector<int32_t> ids = ranked(logits);
+  require<DivergedError>(!broken && !ids.empty() && std::isfinite(logits[static_cast<size_t>(ids[0])]),
+                         "generate: the model gives logits that are not finite");
+  if (options.temperature == 0 || options.top_k == 1) return ids[0];
+  size_t count = ids.size();
+  if (options.top_k > 0) count = std::min(count, static_cast<size_t>(options.top_k));
+  std::vector<double> weights;
+  const double largest = logits[static_cast<size_t>(ids[0])];
+  // The largest logit is subtracted before the division: at a tiny temperature the others become -Inf, never NaN.
+  for (size_t i = 0; i < count; ++i) {
+    weights.push_back(std::exp((logits[static_cast<size_t>(ids[i])] - largest) / options.temperature));
+  }
+  const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+  double kept = 0;
+  size_t last = 0;
+  do {
+    kept += weights[last++];
+  } while (last < count && kept < options.top_p * all);
+  double rest = random.uniform(index) * kept;
+  for (size_t i = 0; i < last; ++i) {
+    rest -= weights[i];
+    if (rest < 0) return ids[i];
+  }
+  return ids[0];
+}
 
 Prompt make_prompt(const LoadedModel& loaded, const std::string& text, bool skip_unknown) {
   const data::Tokenizer* tokenizer = loaded.tokenizer.get();

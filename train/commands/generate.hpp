@@ -1,13 +1,29 @@
-// `heed generate`: generates text from a checkpoint.
+// `heed generate`: generates text from a checkpoint, one sampled token after the other.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
-#include "train/commands/sampler.hpp"
+#include "autograd/core/philox.hpp"
 #include "train/run/snapshot.hpp"
 
 namespace heed::train {
+
+struct SamplerOptions {
+  double temperature = 1.0;  // 0: argmax, with the lowest id among equal logits and without a random number
+  int64_t top_k = 0;         // keep only the k largest logits; 0: all
+  double top_p = 1.0;        // nucleus sampling: keep only the largest probabilities that together reach p
+};
+
+// Throws ConfigError naming the option: temperature finite and >= 0, top_k >= 0, 0 < top_p <= 1.
+void check(const SamplerOptions& options);
+
+// Samples from softmax(logits / temperature), truncated by top_k, then by top_p, with the uniform number `index` of the
+// random stream. Throws DivergedError if a logit is NaN or +Inf, or all are -Inf.
+int32_t sample(std::span<const double> logits, const SamplerOptions& options, const RandomStream& random,
+               uint64_t index);
 
 struct GenerateOptions {
   std::string checkpoint = {};   // a .h5 file, or a run folder, of which last.h5 is used

@@ -1,4 +1,4 @@
-#include "train/commands/gradcheck_command.hpp"
+#include "train/commands/commands.hpp"
 
 #include <algorithm>
 

@@ -1,10 +1,9 @@
-#include "train/commands/info_command.hpp"
+#include "train/commands/commands.hpp"
 
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/cpu/build_info.hpp"
 #include "autograd/cpu/parallel.hpp"
-#include "train/comm/mpi_communicator.hpp"
-#include "train/comm/nccl_communicator.hpp"
+#include "train/comm/backend.hpp"
 #include "train/output/output.hpp"
 #include "train/run/version.hpp"
 #include "train/trainer/memory.hpp"
@@ -34,7 +33,7 @@ void run_info() {
 #else
   print("compiler      g++ {}\n", __VERSION__);
 #endif
-  print("CPU           {} by {}, vectors {}, matrix products by {}\n", cpu::describe_threads(), cpu::thread_library(),
+  print("CPU           {} by {}, vectors {}, GEMM by {}\n", cpu::describe_threads(), cpu::thread_library(),
         cpu::instruction_set(), cpu::gemm_library());
   print_cuda();
   const std::string mpi = comm::mpi_library(), nccl = comm::nccl_version();

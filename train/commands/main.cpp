@@ -9,19 +9,17 @@
 #include <sstream>
 
 #include "autograd/core/check.hpp"
+#include "data/prepare.hpp"
 #include "train/bench/bench.hpp"
 #include "train/commands/command_options.hpp"
-#include "train/commands/data_command.hpp"
-#include "train/commands/eval_command.hpp"
+#include "train/commands/commands.hpp"
 #include "train/commands/generate.hpp"
-#include "train/commands/gradcheck_command.hpp"
-#include "train/commands/guarded_command.hpp"
-#include "train/commands/info_command.hpp"
-#include "train/commands/ranked_command.hpp"
+#include "train/commands/run_command.hpp"
 #include "train/config/config.hpp"
 #include "train/output/output.hpp"
+#include "train/output/progress.hpp"
 #include "train/run/run.hpp"
-#include "train/run/run_path.hpp"
+#include "train/run/run_folder.hpp"
 #include "train/run/version.hpp"
 
 namespace {
@@ -42,7 +40,7 @@ struct Arguments {
   data::PrepareConfig prepare;
   Device device = Device::cpu;  // device and dtype of bench
   DType dtype = DType::f32;
-  train::BenchUpdateOptions bench_update;
+  train::BenchStepOptions bench_step;
 };
 
 // A shell ends a loop at Ctrl-C only if the command in it was killed by the signal, not if it returned 130. For signals
@@ -137,8 +135,8 @@ void add_eval(CLI::App& app, Arguments& arguments, const Runner& run) {
       app.add_subcommand("eval", "Evaluate a checkpoint on the full validation and test splits of its run.");
   add_path(command, "checkpoint", arguments.checkpoint, kCheckpointHelp)->required();
   command->add_option("overrides", arguments.overrides,
-                      "table.key=value …, such as data.path=FILE: where the data lies now, or another text, which is "
-                      "evaluated whole.");
+                      "table.key=value …, such as data.path=FILE: the path of the run's data, or of another text, "
+                      "which is evaluated whole.");
   run.alone(command, "eval", [&] {
     train::run_eval(arguments.checkpoint, arguments.overrides);
     return 0;
@@ -154,7 +152,7 @@ void add_prepare(CLI::App& data, Arguments& arguments, const Runner& run) {
   add_choice<TokenizerKind>(
       command, "--tokenizer", p.tokenizer,
       {{"char", TokenizerKind::character}, {"byte", TokenizerKind::byte}, {"bpe", TokenizerKind::bpe}},
-      "A token is a character, a byte, or a piece of text that byte-pair encoding finds.");
+      "char: a token for each character; byte: for each byte; bpe: byte-pair encoding.");
   p.vocab_size = 512;
   CLI::Option* vocab_size = add_integer(command, "--vocab-size", p.vocab_size, {256, data::Tokenizer::kMaxVocabSize},
                                         "The vocabulary size, only for bpe.");
@@ -165,7 +163,8 @@ void add_prepare(CLI::App& data, Arguments& arguments, const Runner& run) {
                          "--vocab-size has no effect with --tokenizer {}, it is only for bpe: leave it out",
                          data::tokenizer_name(p.tokenizer));
     p.written_by = std::string("heed ") + train::kVersion;
-    train::run_data_prepare(p);
+    data::prepare_token_file(p, train::text_progress());
+    train::print("{}", data::describe_token_file(p.output_path));
     return 0;
   });
 }
@@ -178,7 +177,7 @@ void add_data(CLI::App& app, Arguments& arguments, const Runner& run) {
   CLI::App* info = data->add_subcommand("info", "Show what a token file holds, and check every token.");
   add_path(info, "file", p.output_path, "A token file.")->required();
   run.in_each(info, [&p] {
-    train::run_data_info(p.output_path);
+    train::print("{}", data::describe_token_file(p.output_path, train::text_progress()));
     return 0;
   });
 }
@@ -188,13 +187,13 @@ int run_bench(const Arguments& arguments) {
     return train::run_alone("bench", [&] {
       train::bench_operations(
           arguments.operations,
-          {.device = arguments.device, .dtype = arguments.dtype, .as_json = arguments.bench_update.as_json});
+          {.device = arguments.device, .dtype = arguments.dtype, .as_json = arguments.bench_step.as_json});
       return 0;
     });
   }
   return train::run_on_ranks([&] { return train::load_config(arguments.config, arguments.operations); },
                              [&](const train::Config& config, comm::ProcessGroup& ranks) {
-                               train::bench_update(config, arguments.bench_update, ranks);
+                               train::bench_step(config, arguments.bench_step, ranks);
                                return 0;
                              });
 }
@@ -202,7 +201,7 @@ int run_bench(const Arguments& arguments) {
 void add_bench(CLI::App& app, Arguments& arguments, const Runner& run) {
   constexpr IntegerRange kSteps{0, 1'000'000};
   CLI::App* command = app.add_subcommand("bench", "Benchmark operations, or training steps of a config.");
-  train::BenchUpdateOptions& o = arguments.bench_update;
+  train::BenchStepOptions& o = arguments.bench_step;
   command->add_option("what", arguments.operations,
                       "The operations to benchmark, all without one; with --config: table.key=value ….");
   CLI::Option* config = add_path(command, "--config", arguments.config, "Benchmark training steps of this config.");
@@ -213,7 +212,8 @@ void add_bench(CLI::App& app, Arguments& arguments, const Runner& run) {
                     "The dtype of the operations; for a config set train.precision.")
       ->excludes(config);
   add_integer(command, "--warm-up", o.warm_up, kSteps, "Untimed training steps before the measurement.")->needs(config);
-  add_integer(command, "--updates", o.updates, kSteps, "Timed training steps; 0: chosen automatically.")->needs(config);
+  add_integer(command, "--steps,--updates", o.steps, kSteps, "Timed training steps; 0: chosen automatically.")
+      ->needs(config);
   command->add_flag("--json", o.as_json, "Print one JSON object instead of a table.");
   run.in_each(command, [&arguments] { return run_bench(arguments); });
 }

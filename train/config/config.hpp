@@ -141,4 +141,12 @@ std::string describe_config(const Config& config);
 // All keys with their allowed values, defaults and meanings.
 std::string config_reference();
 
+// Whether train.seed has an effect: only dropout masks are drawn with it.
+bool uses_train_seed(const Config& config);
+
+// The last step of parse_config(): fills in values that depend on others, and checks the values against each other.
+// Each must already be within its own range. Adds to Config::notices. Throws ConfigError at the first rule that is
+// violated.
+void resolve_config(Config& config);
+
 }  // namespace heed::train

@@ -1,4 +1,4 @@
-#include "train/config/config_resolve.hpp"
+#include "train/config/config.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -187,7 +187,7 @@ void check_train(const Config& config) {
                "stop_after = {} is more than steps = {}: change one of them", config.train.stop_after,
                config.train.steps);
   require_rule(!config.train.tf32 || config.train.precision == DType::f32, config, {"train.tf32", "train.precision"},
-               "tf32 = true is for f32 matrix products, not with precision = \"{}\": change one of them",
+               "tf32 = true is for f32 matmuls, not with precision = \"{}\": change one of them",
                name(config.train.precision));
 }
 
@@ -218,7 +218,7 @@ void check_batch(const Config& config) {
                          static_cast<double>(model.seq_len) * static_cast<double>(model.seq_len);
   require_rule(
       weights <= 0x1p62, config, {"train.batch_size", "model.num_heads", "model.seq_len"},
-      "batch_size = {}, num_heads = {} and seq_len = {} make more than 2^62 attention weights: lower one of them",
+      "batch_size = {}, num_heads = {} and seq_len = {} make more than 2^62 attention probabilities: lower one of them",
       train.batch_size, model.num_heads, model.seq_len);
 }
 

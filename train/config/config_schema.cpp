@@ -8,7 +8,7 @@
 
 #include "data/dirichlet.hpp"
 #include "data/markov_chain.hpp"
-#include "train/config/value_format.hpp"
+#include "train/config/config_value.hpp"
 
 namespace heed::train {
 namespace {
@@ -76,7 +76,7 @@ void add_model_keys(std::vector<KeySpec>& keys) {
   // p = 1, or a p that rounds to 1, would drop every element.
   model.add("dropout", &GptConfig::dropout, number(0, 0.99), "dropout probability on embeddings and residual branches");
   model.add("attention_dropout", &GptConfig::attention_dropout, number(0, 0.99),
-            "dropout probability on attention weights");
+            "dropout probability on attention probabilities");
   model.add("bias", &GptConfig::bias, boolean(), "linear layers and LayerNorm have a bias");
   model.add("tie_embeddings", &GptConfig::tie_embeddings, boolean(),
             "tie the output projection (lm_head) to the token embedding");
@@ -90,7 +90,8 @@ void add_text_keys(Table<DataConfig>& source) {
       .add("tokenizer", &DataConfig::tokenizer,
            choice<TokenizerKind>(
                {{"char", TokenizerKind::character}, {"byte", TokenizerKind::byte}, {"bpe", TokenizerKind::bpe}}),
-           "what a token is: a character, a byte, or a byte-pair piece learnt from the text")
+           "\"char\": one token for each character; \"byte\": for each byte; \"bpe\": byte-pair encoding trained on "
+           "the text")
       .only_with("data.source", {"text"});
   source
       .add("split", &DataConfig::split,
@@ -123,7 +124,8 @@ void add_data_keys(std::vector<KeySpec>& keys) {
                                {"skip", DataSource::skip},
                                {"text", DataSource::text},
                                {"tokens", DataSource::tokens}}),
-           "where the tokens come from: a random source, a text file or a token file")
+           "the dataset: \"ngram\" and \"skip\" are synthetic Markov chains, \"text\" is a text file, \"tokens\" a "
+           "token file made by heed data prepare")
       .required();
   source.add("vocab_size", &DataConfig::vocab_size, integer(2, 65536), "vocabulary size")
       .default_is("32, for bpe 512")
@@ -140,12 +142,14 @@ void add_data_keys(std::vector<KeySpec>& keys) {
       .only_with("data.source", {"skip"});
   source
       .add("alpha", &DataConfig::alpha, list(number(data::kMinAlpha, data::kMaxAlpha)),
-           "Dirichlet concentrations of the source: the first without context, then one for each token of context")
+           "concentration of the Dirichlet that draws the probabilities: the unigram's first (symmetric), then one for "
+           "each token of context (its mean: the shorter context's probabilities); smaller is more peaked")
       .default_is("[32, 8, 4, 4, …]")
       .only_with("data.source", {"ngram", "skip"});
   source.add(
       "seed", &DataConfig::seed, seed_number(),
-      "random seed of the source's tables and of the sampled sequences, with split = \"lines\" of the split too");
+      "random seed of a synthetic dataset's probabilities and of the sampled sequences; with split = \"lines\" of the "
+      "split too");
   source
       .add("path", &DataConfig::path, path_name(),
            "text file or token file; a relative path counts from the current folder, ~ is the home folder")
@@ -193,7 +197,7 @@ void add_train_keys(std::vector<KeySpec>& keys) {
   train.add("steps", &TrainConfig::steps, integer(1, 1'000'000'000), "number of training steps").changeable();
   train
       .add("stop_after", &TrainConfig::stop_after, integer(0, 1'000'000'000),
-           "stop early after this many steps, with the schedule of train.steps; 0: off")
+           "stop after this many steps; the learning rate schedule still spans train.steps; 0: run all steps")
       .changeable();
   train.add("batch_size", &TrainConfig::batch_size, integer(1, 1'048'576),
             "sequences per step, over all ranks and micro-batches");
@@ -217,12 +221,13 @@ void add_train_keys(std::vector<KeySpec>& keys) {
       .changeable();
   train
       .add("tf32", &TrainConfig::tf32, boolean(),
-           "on CUDA: f32 matrix products in TF32 on tensor cores, with 10 mantissa bits in their inputs")
+           "on CUDA: f32 matmuls in TF32 on tensor cores, with 10 mantissa bits in their inputs")
       .only_with("train.device", {"auto", "cuda"});
-  train.add("precision", &TrainConfig::precision,
-            choice<DType>({{"f32", DType::f32}, {"bf16", DType::bf16}, {"f64", DType::f64}}),
-            "compute precision; \"bf16\": activations and matrix products in bf16; weights, moments, gradients and "
-            "sums in f32");
+  train.add(
+      "precision", &TrainConfig::precision,
+      choice<DType>({{"f32", DType::f32}, {"bf16", DType::bf16}, {"f64", DType::f64}}),
+      "dtype of the computation; \"bf16\" is mixed precision: activations and matmuls in bf16; master weights, their "
+      "gradients, optimizer state and reductions in f32");
   train
       .add("recompute", &TrainConfig::recompute, boolean(),
            "activation checkpointing: recompute each block in the backward pass to save memory")

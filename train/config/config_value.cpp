@@ -1,7 +1,13 @@
 #include "train/config/config_value.hpp"
 
 #include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <limits>
+
+#include "autograd/core/check.hpp"
 #include "data/io/utf8.hpp"
 
 namespace heed::train {
@@ -28,6 +34,27 @@ struct ValueText {
 };
 
 std::string value_text(const ConfigValue& value) { return std::visit(ValueText{}, value.data); }
+
+// The value if its type is T and passes(value) is true.
+template <class T, class Passes>
+std::optional<T> get_if_passing(const ConfigValue& value, Passes passes) {
+  const T* held = std::get_if<T>(&value.data);
+  return held && passes(*held) ? std::optional<T>(*held) : std::nullopt;
+}
+
+// Whether TOML can represent it and an error message can show it on one line.
+bool is_plain(const std::string& text) {
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
+  return is_utf8(text) && std::none_of(text.begin(), text.end(), is_control);
+}
+
+// Empty if there is none.
+std::string home_folder() {
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && *home != '\0') return home;
+  const passwd* user = ::getpwuid(::getuid());
+  return user != nullptr && user->pw_dir != nullptr ? user->pw_dir : "";
+}
 
 }  // namespace
 
@@ -77,6 +104,76 @@ std::string join_alternatives(const std::vector<std::string>& texts) {
     joined += (i == 0 ? "" : i + 1 == texts.size() ? " or " : ", ") + texts[i];
   }
   return joined;
+}
+
+ValueFormat<int64_t> integer(int64_t low, int64_t high) {
+  const auto read = [=](const ConfigValue& value) {
+    return get_if_passing<int64_t>(value, [=](int64_t held) { return low <= held && held <= high; });
+  };
+  const auto write = [](const int64_t& value) { return fmt::format("{}", value); };
+  return {fmt::format("an integer from {} to {}", low, high), read, write};
+}
+
+ValueFormat<double> number(double low, double high) {
+  const auto read = [=](const ConfigValue& value) {
+    const auto* whole = std::get_if<int64_t>(&value.data);
+    const ConfigValue widened = whole ? ConfigValue{static_cast<double>(*whole)} : value;
+    return get_if_passing<double>(widened, [=](double held) { return low <= held && held <= high; });
+  };
+  return {fmt::format("a number from {} to {}", low, high), read, format_number};
+}
+
+ValueFormat<double> number_or_zero(double low, double high) {
+  const ValueFormat<double> positive = number(low, high);
+  const auto read = [positive, zero = number(0, 0)](const ConfigValue& value) {
+    const std::optional<double> result = positive.read(value);
+    return result ? result : zero.read(value);
+  };
+  return {positive.allowed + ", or 0", read, format_number};
+}
+
+ValueFormat<uint32_t> seed_number() {
+  const ValueFormat<int64_t> wide = integer(0, std::numeric_limits<uint32_t>::max());
+  const auto read = [wide](const ConfigValue& value) -> std::optional<uint32_t> {
+    const std::optional<int64_t> seed = wide.read(value);
+    return seed ? std::optional(static_cast<uint32_t>(*seed)) : std::nullopt;
+  };
+  return {wide.allowed, read, [](const uint32_t& value) { return fmt::format("{}", value); }};
+}
+
+ValueFormat<bool> boolean() {
+  const auto read = [](const ConfigValue& value) { return get_if_passing<bool>(value, [](bool) { return true; }); };
+  return {"true or false", read, [](const bool& value) { return value ? "true" : "false"; }};
+}
+
+ValueFormat<std::string> path_name() {
+  const auto read = [](const ConfigValue& value) {
+    std::optional<std::string> path = get_if_passing<std::string>(value, is_plain);
+    if (!path) return path;
+    path = expand_home(*path);
+    require<ConfigError>(is_plain(*path),
+                         "the home folder {} is not UTF-8 text without control characters: write a path without ~",
+                         shorten(quote(*path)));
+    return path;
+  };
+  return {"a string in UTF-8 without control characters", read, [](const std::string& value) { return quote(value); },
+          true};
+}
+
+std::string expand_home(const std::string& path) {
+  if (!path.starts_with('~')) return path;
+  require<ConfigError>(
+      path.size() == 1 || path[1] == '/',
+      "{} begins with ~ and a name, which is not expanded: write the whole path, or {} for a file with "
+      "a ~ in its name",
+      shorten(quote(path)), shorten(quote("./" + path)));
+  const std::string home = home_folder();
+  require<ConfigError>(
+      !home.empty(),
+      "{} begins with ~, but HOME is not set and the user has no home folder: write the whole path, or "
+      "{} for a folder named ~",
+      shorten(quote(path)), shorten(quote("./" + path)));
+  return home + path.substr(1);
 }
 
 }  // namespace heed::train

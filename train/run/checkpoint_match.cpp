@@ -22,17 +22,17 @@ const KeySpec* key_of(const std::string& argument) {
   return keys.size() == 1 ? keys.front() : nullptr;
 }
 
-std::string difference_of_tokenizers(const std::string& saved, const data::Tokenizer* now) {
+std::string difference_of_tokenizers(const std::string& saved, const data::Tokenizer* current) {
   const auto describe = [](const data::Tokenizer* tokenizer) {
     if (tokenizer == nullptr) return std::string("no tokenizer");
     return fmt::format("a {} tokenizer of {} tokens", data::tokenizer_name(tokenizer->kind()), tokenizer->vocab_size());
   };
-  if (saved == (now == nullptr ? std::string() : now->serialize())) return {};
+  if (saved == (current == nullptr ? std::string() : current->serialize())) return {};
   const auto before = saved.empty() ? nullptr : data::Tokenizer::parse(saved);
-  const std::string then_text = describe(before.get()), now_text = describe(now);
-  const bool other_pieces = then_text == now_text;
-  return fmt::format("{} then, {}{} now", then_text, other_pieces ? "another " : "",
-                     other_pieces ? now_text.substr(2) : now_text);
+  const std::string saved_text = describe(before.get()), current_text = describe(current);
+  const bool other_pieces = saved_text == current_text;
+  return fmt::format("checkpoint: {}; current: {}{}", saved_text, other_pieces ? "another " : "",
+                     other_pieces ? current_text.substr(2) : current_text);
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ std::string data_difference(const CheckpointContent& content, const data::Source
   }
   const std::string& before = content.text("data");
   if (source.matches_fingerprint(before)) return {};
-  return fmt::format("{} then, {} now", before, source.fingerprint());
+  return fmt::format("checkpoint: {}; current: {}", before, source.fingerprint());
 }
 
 void require_no_foreign_tensors(const CheckpointContent& content, const nn::ParameterStore& store) {

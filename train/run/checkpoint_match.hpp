@@ -19,9 +19,9 @@ namespace heed::train {
 // value, and this list. Overrides that name no key are accepted here: parse_config() rejects them.
 void require_settable_keys(const Config& saved, const std::vector<std::string>& overrides);
 
-// How the data differs from the data that the checkpoint was trained on: "541 tokens, split 48/12/0, … then, 560
-// tokens, … now". Compares the tokenizer and the fingerprint (data/fingerprint.hpp). Empty if both are equal, and for
-// data that the config alone determines. Throws CheckpointError if the checkpoint has no fingerprint.
+// How the data differs from the data that the checkpoint was trained on: "checkpoint: 541 tokens, split 48/12/0, …;
+// current: 560 tokens, …". Compares the tokenizer and the fingerprint (data/fingerprint.hpp). Empty if both are equal,
+// and for data that the config alone determines. Throws CheckpointError if the checkpoint has no fingerprint.
 std::string data_difference(const CheckpointContent& content, const data::Source& source);
 
 // Throws CheckpointError for the first tensor of the file that is neither a parameter of this model nor optimizer state

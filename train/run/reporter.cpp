@@ -5,14 +5,55 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/core/cuda_backend.hpp"
+#include "autograd/cpu/gemm/gemm.hpp"
+#include "autograd/cpu/parallel.hpp"
 #include "train/output/number_text.hpp"
 #include "train/output/output.hpp"
-#include "train/run/run_header.hpp"
 #include "train/trainer/first_loss.hpp"
 #include "train/trainer/memory.hpp"
 
 namespace heed::train {
 namespace {
+
+std::string device_text(Device device) {
+  return device == Device::cpu ? plural(cpu::max_threads(), "thread") : cuda::status().devices.at(0).name;
+}
+
+std::string model_line(const nn::GptConfig& m) {
+  const std::string kv = m.kv_heads() == m.num_heads ? "" : fmt::format(" ({} kv)", m.kv_heads());
+  const std::string vocabulary = m.vocab_size == 0 ? "" : fmt::format(", vocabulary {}", m.vocab_size);
+  return fmt::format("model         {}, d_model {}, {}{}, d_ff {}, seq_len {}, {}-LN{}\n",
+                     plural(m.num_layers, "layer"), m.d_model, plural(m.num_heads, "head"), kv, m.feed_forward_size(),
+                     m.seq_len, m.norm_position == nn::NormPosition::pre ? "Pre" : "Post", vocabulary);
+}
+
+std::string batch_line(const Config& config, Device device) {
+  const TrainConfig& t = config.train;
+  // A line of a text may be shorter than seq_len; the rest of its row then has no targets.
+  const bool is_exact = config.data.source != DataSource::text || config.data.split != data::TextSplit::lines;
+  const std::string micro =
+      t.rows_per_micro_batch() == t.rows_per_rank() ? "" : fmt::format(" (micro-batches of {})", t.micro_batch_size);
+  const std::string stop = t.stop_after == 0 ? "" : fmt::format(" (stop after {})", t.stop_after);
+  return fmt::format("batch         {}{} x {} = {}{}; {}{}; {}, {}\n", plural(t.batch_size, "sequence"), micro,
+                     config.model.seq_len, is_exact ? "" : "up to ",
+                     plural(t.batch_size * config.model.seq_len, "token"), plural(t.steps, "step"), stop,
+                     name(t.precision), device_text(device));
+}
+
+std::string device_notices(const Config& config, Device device) {
+  std::string text;
+  if (device != Device::cpu) return text;
+  if (config.train.device == DeviceChoice::automatic && !cuda::status().architectures.empty()) {
+    text += config.train.precision == DType::f64
+                ? "notice        running on the CPU: train.precision = \"f64\" is not for CUDA devices\n"
+                : "notice        running on the CPU, no usable CUDA device (heed info says why)\n";
+  }
+  if (config.train.precision == DType::bf16 && !cpu::has_bf16_products()) {
+    text += "notice        this processor has no bf16 instructions: GEMMs run in f32, slower than with f32 itself\n";
+  }
+  return text;
+}
 
 using Clock = std::chrono::steady_clock;
 
@@ -23,6 +64,80 @@ int64_t windows_of(const Trainer& trainer, data::Split split) {
 }
 
 }  // namespace
+
+std::string config_header(const Config& config, Device device) {
+  std::string text = model_line(config.model) + batch_line(config, device);
+  if (config.train.ranks > 1) {
+    text += fmt::format("ranks         {} with {} each\n", config.train.ranks,
+                        plural(config.train.rows_per_rank(), "sequence"));
+  }
+  return text + device_notices(config, device);
+}
+
+std::string trainer_header(const Trainer& trainer) {
+  const nn::ParameterStore& store = trainer.model().parameters();
+  const nn::ParameterGroup &decayed = store.groups()[0], &rest = store.groups()[1];
+  std::string text =
+      fmt::format("parameters    {}: {} in {} decayed (incl. embeddings), {} in {} not decayed\n", store.parameters(),
+                  decayed.parameters, plural(decayed.tensors, "tensor"), rest.parameters, rest.tensors);
+  if (trainer.ranks().size() > 1) {
+    text += fmt::format("gradients     in {}{}\n", plural(static_cast<int64_t>(trainer.buckets().count()), "bucket"),
+                        trainer.buckets().sharded() ? ", optimizer sharded" : "");
+  }
+  const auto entropies = trainer.source().entropies(trainer.config().model.seq_len);
+  if (!entropies.empty()) {
+    text += "entropies     of the dataset, in nats, by tokens of context:";
+    for (const data::ContextEntropy& e : entropies) text += fmt::format("  {} {:.4f}", e.name, e.nats);
+    text += "\n";
+  }
+  return text;
+}
+
+RemainingTime::RemainingTime(const Config& config, int64_t val_windows, int64_t test_windows)
+    : train_(config.train),
+      last_step_(train_.stop_after == 0 ? train_.steps : train_.stop_after),
+      periodic_windows_(subset(val_windows)) {
+  if (train_.final_eval == FinalEval::none) return;
+  const bool is_full = train_.final_eval == FinalEval::full;
+  final_val_windows_ = is_full ? val_windows : periodic_windows_;
+  test_windows_ = is_full ? test_windows : subset(test_windows);
+}
+
+int64_t RemainingTime::subset(int64_t windows) const {
+  return train_.eval_batches == 0 ? windows : std::min(windows, train_.eval_batches * train_.batch_size);
+}
+
+void RemainingTime::add_step(double seconds) {
+  ++steps_;
+  step_seconds_ += seconds;
+}
+
+void RemainingTime::add_evaluation(int64_t windows, double seconds) {
+  evaluated_windows_ += windows;
+  evaluation_seconds_ += seconds;
+}
+
+// One evaluation after each train.eval_interval steps, and one after the last step of the schedule.
+int64_t RemainingTime::periodic_evaluations_until(int64_t step) const {
+  const bool is_extra = step == train_.steps && step % train_.eval_interval != 0;
+  return step / train_.eval_interval + (is_extra ? 1 : 0);
+}
+
+int64_t RemainingTime::windows_left(int64_t step) const {
+  const int64_t periodic = periodic_evaluations_until(last_step_) - periodic_evaluations_until(step);
+  // The last periodic evaluation is also the final one if it covers as many sequences.
+  const bool last_is_final =
+      periodic_windows_ == final_val_windows_ && (last_step_ == train_.steps || last_step_ % train_.eval_interval == 0);
+  return periodic * periodic_windows_ + (last_is_final ? 0 : final_val_windows_) + test_windows_;
+}
+
+double RemainingTime::seconds(int64_t step) const {
+  if (steps_ == 0) return 0;
+  const double per_step = step_seconds_ / static_cast<double>(steps_);
+  const double per_window = evaluated_windows_ > 0 ? evaluation_seconds_ / static_cast<double>(evaluated_windows_)
+                                                   : per_step / static_cast<double>(train_.batch_size) / 3;
+  return per_step * static_cast<double>(last_step_ - step) + per_window * static_cast<double>(windows_left(step));
+}
 
 ProgressFields evaluation_fields(const std::string& split, int64_t done, int64_t total, double seconds) {
   ProgressFields fields;
@@ -145,7 +260,7 @@ void Reporter::end(const Summary& s, double training_seconds, const std::string&
   line(fmt::format("done          {}; training {:.1f} s, total {:.1f} s; {:.0f} tokens/s while training{}",
                    plural(s.steps, "step"), training_seconds, s.seconds, s.tokens_per_s, losses));
   if (s.excess && s.entropy) {
-    line(fmt::format("excess        {} nats over the source's own cross-entropy on the same tokens (entropy rate {})",
+    line(fmt::format("excess        {} nats over the dataset's own cross-entropy on the same tokens (entropy rate {})",
                      loss_text(*s.excess), loss_text(*s.entropy)));
   }
   // The last entropy is the loss of a perfect model; a dataset without dependence on the context has no other entry.

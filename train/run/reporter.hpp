@@ -5,15 +5,52 @@
 // error is stored, nothing more is printed, and the run ends after it has saved a checkpoint (see failure()).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "train/output/terminal.hpp"
-#include "train/run/remaining_time.hpp"
+#include "train/config/config.hpp"
+#include "train/output/progress.hpp"
 #include "train/run/summary.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace heed::train {
+
+// Estimates the remaining time of a run: its steps, the evaluations between them and those at its end.
+class RemainingTime {
+ public:
+  // The number of sequences of each split; 0 if the split does not exist.
+  RemainingTime(const Config& config, int64_t val_windows, int64_t test_windows);
+
+  void add_step(double seconds);
+  void add_evaluation(int64_t windows, double seconds);
+
+  // Seconds from the end of `step` to the end of the run; 0 before a step has been measured. Until an evaluation has
+  // been measured, a sequence is assumed to need a third of its time in a training step: forward without backward.
+  double seconds(int64_t step) const;
+
+  int64_t last_step() const { return last_step_; }  // train.steps or train.stop_after
+  // Sequences still to be evaluated after `step`, including those at the end of the run.
+  int64_t windows_left(int64_t step) const;
+
+ private:
+  int64_t periodic_evaluations_until(int64_t step) const;
+  int64_t subset(int64_t windows) const;  // how many of them are in train.eval_batches batches
+
+  TrainConfig train_;
+  int64_t last_step_, periodic_windows_;
+  int64_t final_val_windows_ = 0, test_windows_ = 0;  // of the evaluations at the end (train.final_eval)
+  int64_t steps_ = 0, evaluated_windows_ = 0;
+  double step_seconds_ = 0, evaluation_seconds_ = 0;
+};
+
+// The lines that open the log of a run.
+//
+// Model, batch, ranks, and notices about the device. Uses the config alone, so it can be printed before memory is
+// allocated. The vocabulary size is left out if it is not known yet (0).
+std::string config_header(const Config& config, Device device);
+// Parameters, gradient buckets, entropies of the dataset: needs the model and the data.
+std::string trainer_header(const Trainer& trainer);
 
 class Reporter {
  public:

@@ -7,6 +7,7 @@
 
 #include "train/checkpoint/checkpoint_folder.hpp"
 #include "train/comm/agreement.hpp"
+#include "train/comm/init.hpp"
 #include "train/run/reporter.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/snapshot.hpp"
@@ -272,11 +273,11 @@ class Run {
       most = std::max(most, waited);
     }
     const auto steps = static_cast<double>(steps_here_);
-    waited_s_per_update_ = sum / ranks_.size() / steps;
+    waited_s_per_step_ = sum / ranks_.size() / steps;
     reporter_.line(
         fmt::format("ranks         {:.2f} ms per step, {:.2f} ms of it waiting for communication (the most on "
                     "one rank: {:.2f} ms)",
-                    seconds_here_ / steps * 1e3, *waited_s_per_update_ * 1e3, most / steps * 1e3));
+                    seconds_here_ / steps * 1e3, *waited_s_per_step_ * 1e3, most / steps * 1e3));
   }
 
   Summary summary() const {
@@ -294,7 +295,7 @@ class Run {
     if (!entropies.empty()) s.entropy = entropies.back().nats;
     s.tokens_per_s = rate();
     s.seconds = wall_seconds_before_ + seconds_since(begin_);
-    s.waited_s_per_update = waited_s_per_update_;
+    s.waited_s_per_step = waited_s_per_step_;
     s.peak_memory_bytes = memory_report(trainer_.device()).total.peak_bytes;
     return s;
   }
@@ -407,7 +408,7 @@ class Run {
   std::optional<Evaluation> validation_;
   int64_t validation_step_ = -1;  // the step of validation_
   std::optional<int64_t> saved_step_;
-  std::optional<double> waited_s_per_update_;
+  std::optional<double> waited_s_per_step_;
   std::string write_failure_;  // why metrics.csv or best.h5 could not be written
   double seconds_here_ = 0;    // in steps of this process
   int64_t steps_here_ = 0;

@@ -2,12 +2,19 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <string>
+#include <system_error>
 
 #include "autograd/core/check.hpp"
 #include "data/io/durable_file.hpp"
+#include "data/io/posix_file.hpp"
+#include "train/checkpoint/checkpoint_folder.hpp"
 #include "train/config/config_schema.hpp"
 #include "train/config/config_value.hpp"
 #include "train/config/toml_reader.hpp"
@@ -17,6 +24,28 @@ namespace heed::train {
 namespace {
 
 namespace fs = std::filesystem;
+
+fs::path lock_path(const fs::path& folder) { return folder / kHeedFolder / "lock"; }
+
+void require_success(bool success, const fs::path& folder) {
+  const int error = errno;
+  require<ConfigError>(success, "train.run_dir: cannot lock {}: {}; choose another folder with train.run_dir=…",
+                       lock_path(folder).string(), std::generic_category().message(error));
+}
+
+// The process that wrote the lock file: "process 123".
+std::string holder(int file) {
+  char number[20];
+  const ssize_t length = retry_interrupted([&] { return ::pread(file, number, sizeof(number), 0); });
+  return length > 0 ? "process " + std::string(number, static_cast<size_t>(length)) : "another process";
+}
+
+bool is_same_file(int file, const fs::path& path) {
+  struct stat held {
+  }, named{};
+  return ::fstat(file, &held) == 0 && ::lstat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
+         held.st_dev == named.st_dev;
+}
 
 constexpr const char* kChoose = "choose another folder with train.run_dir=…";
 
@@ -56,6 +85,64 @@ void write_file(const fs::path& path, const std::string& text) {
 }
 
 }  // namespace
+
+RunLock::RunLock(const fs::path& folder) {
+  const fs::path path = lock_path(folder);
+  // heed creates a regular file: do not follow a symbolic link, and do not block on a FIFO.
+  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  file_ = Descriptor(retry_interrupted([&] { return ::open(path.c_str(), flags, 0666); }));
+  require_success(file_.number() >= 0, folder);
+  const bool locked = retry_interrupted([&] { return ::flock(file_.number(), LOCK_EX | LOCK_NB); }) == 0;
+  const int error = locked ? 0 : errno;
+  require<ConfigError>(error != EWOULDBLOCK,
+                       "train.run_dir: {} is already training in {}; wait for it to finish or choose another folder "
+                       "with train.run_dir=…",
+                       holder(file_.number()), folder.string());
+  is_held_ = locked;
+  const bool has_no_locks = error == ENOLCK || error == ENOTSUP || error == ENOSYS || error == EINVAL;
+  errno = error;
+  require_success(locked || has_no_locks, folder);
+  // Another process that has just moved the earlier run aside has moved this lock file with it.
+  require<ConfigError>(is_same_file(file_.number(), path),
+                       "train.run_dir: another process is about to train in {}; wait for it to finish or choose "
+                       "another folder with train.run_dir=…",
+                       folder.string());
+  const std::string number = std::to_string(::getpid());
+  require_success(::ftruncate(file_.number(), 0) == 0, folder);
+  require_success(::pwrite(file_.number(), number.data(), number.size(), 0) > 0, folder);
+}
+
+std::string checkpoint_of(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return path;
+  const CheckpointFolder folder(path, 0);
+  if (fs::exists(folder.last(), ignored)) return folder.last().string();
+  const std::vector<fs::path> earlier = folder.earlier();
+  const std::string hint = earlier.empty() ? std::string("a .h5 file or a run folder that holds one")
+                                           : data::quoted_path(earlier.front().string()) + ", its newest checkpoint";
+  throw CheckpointError(
+      fmt::format("{} is a folder without checkpoints/last.h5: name {}", data::quoted_path(path), hint));
+}
+
+Config load_train_config(const std::string& path, const std::vector<std::string>& overrides, bool resume) {
+  std::error_code problem;
+  if (!fs::is_directory(path, problem)) return load_config(path, overrides);
+  const std::string folder = data::quoted_path(path);
+  const fs::path file = fs::path(path) / "config.toml";
+  require<ConfigError>(fs::exists(file, problem),
+                       "config file {} is a folder, and there is no config.toml of a run in it", folder);
+  require<ConfigError>(resume, "config file {} is a folder: to go on with the run in it, add --resume", folder);
+  Config config = load_config(file.string(), overrides);
+  require<ConfigError>(config.origin("train.run_dir").kind != OriginKind::command_line,
+                       "{}: train.run_dir is the folder {} here, from which the run is resumed: leave it out",
+                       config.origin("train.run_dir").place, folder);
+  const fs::path absolute = fs::absolute(path, problem);
+  require<ConfigError>(!problem, "the folder {} cannot be made absolute: {}; is the current folder still there?",
+                       folder, problem.message());
+  const fs::path plain = absolute.lexically_normal();
+  config.train.run_dir = (plain.has_filename() ? plain : plain.parent_path()).string();
+  return config;
+}
 
 void fix_paths(Config& config) {
   std::error_code error;

@@ -1,7 +1,7 @@
 // Which files in a folder heed created. Only those are ever replaced, renamed or removed.
 //
 //   <run folder>/.heed/mark      marks the folder as a run folder; also says whether heed created the folder itself
-//   <run folder>/.heed/lock      train/run/run_lock.hpp
+//   <run folder>/.heed/lock      train/run/run_folder.hpp
 //   <run folder>/config.toml, metrics.csv, summary.json
 //   <run folder>/checkpoints/    last.h5, best.h5, step-<number>.h5
 //   .<name>.heed-<process>       in these folders: a temporary file, left by a process that was killed while writing

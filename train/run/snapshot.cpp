@@ -68,19 +68,20 @@ void load_parameters(const nn::ParameterStore& store, const CheckpointContent& c
   store.update_copies();
 }
 
-// Throws ConfigError if keys differ that determine the training: "model.num_heads is 2 in the checkpoint but 4 now".
+// Throws ConfigError if keys differ that determine the training: "model.num_heads (checkpoint: 2, current: 4)".
 void require_same_run(const Config& saved, const Config& now, const std::string& file) {
   std::string differences;
   for (const KeySpec& key : schema()) {
     if (key.may_change || (!key.has_effect(saved) && !key.has_effect(now))) continue;
     const std::string before = key.get(saved), after = key.get(now);
     if (before == after) continue;
-    differences += fmt::format("{}{} is {} in the checkpoint but {} now", differences.empty() ? "" : "; ", key.path(),
-                               before, after);
+    differences +=
+        fmt::format("{}{} (checkpoint: {}, current: {})", differences.empty() ? "" : ", ", key.path(), before, after);
   }
   require<ConfigError>(differences.empty(),
-                       "resume: {}: {}; set these keys back, or start a new run with another train.run_dir", file,
-                       differences);
+                       "resume: {}: the config is not that of the run: {}; set these keys back, or start a new run "
+                       "with another train.run_dir",
+                       file, differences);
 }
 
 // The contents of a checkpoint are parsed by functions for other files; here their errors concern the checkpoint.
@@ -114,8 +115,9 @@ std::vector<std::string> changes_of(const Config& saved, const Config& now, int6
   const double planned = optim::learning_rate(schedule_options(saved), std::min(step, saved.train.steps - 1));
   const double next = optim::learning_rate(schedule_options(now), step);
   if (step < now.train.steps && std::abs(next - planned) > 0.01 * planned) {
-    changes.push_back(fmt::format("the learning rate jumps from {:.3g} to {:.3g}, since train.steps was {} and is {}",
-                                  planned, next, saved.train.steps, now.train.steps));
+    changes.push_back(
+        fmt::format("the learning rate jumps from {:.3g} to {:.3g}: train.steps (checkpoint: {}, current: {})", planned,
+                    next, saved.train.steps, now.train.steps));
   }
   return changes;
 }
@@ -210,7 +212,7 @@ Restored restore(Trainer& trainer, const CheckpointContent& content) {
   require_same_run(saved, trainer.config(), content.file);
   const std::string difference = data_difference(content, trainer.source());
   require<DataError>(difference.empty(),
-                     "resume: {}: the data is not that of the run: {}; put the old data back or start a new run",
+                     "resume: {}: the data is not that of the run ({}): put the old data back or start a new run",
                      content.file, difference);
   const nn::ParameterStore& store = trainer.model().parameters();
   const comm::GradBuckets& buckets = trainer.buckets();

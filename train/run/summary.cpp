@@ -46,7 +46,7 @@ std::string summary_to_json(const Summary& s, const Config& config) {
                                                          {"test_loss", number_or_null(s.test_loss)},
                                                          {"entropy", number_or_null(s.entropy)},
                                                          {"excess", number_or_null(s.excess)},
-                                                         {"waited_s_per_update", number_or_null(s.waited_s_per_update)},
+                                                         {"waited_s_per_step", number_or_null(s.waited_s_per_step)},
                                                          {"tokens_per_s", json::number(s.tokens_per_s)},
                                                          {"seconds", json::number(s.seconds)},
                                                          {"peak_memory_bytes", json::number(s.peak_memory_bytes)},

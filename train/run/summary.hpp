@@ -31,7 +31,7 @@ struct Summary {
   double seconds = 0;       // total
   int64_t peak_memory_bytes = 0;
   // Seconds per step of waiting for other ranks, on the CPU: the mean over the ranks. Empty for one rank.
-  std::optional<double> waited_s_per_update = {};
+  std::optional<double> waited_s_per_step = {};
 };
 
 std::string summary_to_json(const Summary& summary, const Config& config);

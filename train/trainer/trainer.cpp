@@ -10,7 +10,7 @@
 #include "data/io/checksum.hpp"
 #include "train/comm/agreement.hpp"
 #include "train/output/number_text.hpp"
-#include "train/output/text_progress.hpp"
+#include "train/output/progress.hpp"
 #include "train/trainer/memory.hpp"
 
 namespace heed::train {

@@ -15,6 +15,7 @@
 #include "nn/gpt.hpp"
 #include "optim/optimizer.hpp"
 #include "train/comm/grad_bucket.hpp"
+#include "train/comm/init.hpp"
 #include "train/config/config.hpp"
 #include "train/trainer/evaluator.hpp"
 #include "train/trainer/factory.hpp"

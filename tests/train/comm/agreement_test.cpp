@@ -1,4 +1,5 @@
 #include "train/comm/agreement.hpp"
+#include "train/comm/init.hpp"
 
 #include <gtest/gtest.h>
 

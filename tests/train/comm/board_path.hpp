@@ -1,4 +1,4 @@
-// Where the board of a job lies (train/comm/heartbeat_page.hpp): other jobs, and other tests, have theirs beside it.
+// Where the board of a job lies (train/comm/watchdog.hpp): other jobs, and other tests, have theirs beside it.
 #pragma once
 
 #include <fmt/format.h>

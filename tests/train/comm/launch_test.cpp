@@ -70,6 +70,7 @@ TEST(Launch, ByMpirun) {
   EXPECT_TRUE(launch.by_mpi);
   const Launch hydra = launch_of({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}});
   EXPECT_EQ(hydra.rank, 1);
+  EXPECT_EQ(hydra.launcher, "mpiexec (PMI)");
 }
 
 TEST(Launch, BySrunAndByMpirunInsideOfIt) {

@@ -8,6 +8,7 @@
 #include "tests/train/tiny.hpp"
 #include "train/comm/agreement.hpp"
 #include "train/comm/communicator.hpp"
+#include "train/comm/init.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace heed::test {

@@ -11,7 +11,7 @@
 #include "tests/train/comm/board_path.hpp"
 #include "tests/train/comm/tcp_fixture.hpp"
 #include "tests/train/tiny.hpp"
-#include "train/comm/tcp_process_group.hpp"
+#include "train/comm/backend.hpp"
 #include "train/comm/tcp_socket.hpp"
 
 namespace heed::comm {
@@ -133,7 +133,7 @@ TEST(Rendezvous, ARankThatEndsBeforeAllAreThereMayComeAgain) {
 TEST(Rendezvous, BothSidesRefuseAnotherWorld) {
   const int port = free_port();
   ChildProcess root = rank_of(launch_of(0, 2, port)), other = rank_of(launch_of(1, 3, port));
-  const char* expected = "rank 1 was started in a world of 3, rank 0 in one of 2";
+  const char* expected = "rank 1 was started with world size 3, rank 0 with 2";
   EXPECT_EQ(root.result(), expected);
   EXPECT_EQ(other.result(), expected);
 }
@@ -203,7 +203,7 @@ TEST(Rendezvous, SaysWhoIsMissingAndWhereLongBeforeTheTimeout) {
     const std::string variables = "; if no such process was started, RANK=" + std::to_string(rank) +
                                   ", WORLD_SIZE=3 may be left over: unset RANK and WORLD_SIZE\n";
     const std::string end = "heed: rank " + std::to_string(rank) +
-                            ": waited 1 s (train.comm_timeout_s) for all ranks to start; missing: rank " +
+                            ": waited 1 s (train.comm_timeout_s) for the TCP rendezvous; missing: rank " +
                             std::to_string(1 - rank) +
                             " (not started on this node), rank 2 (not started on this node)\n";
     EXPECT_EQ(test::read_file(output),

@@ -1,4 +1,4 @@
-#include "train/comm/tcp_process_group.hpp"
+#include "train/comm/backend.hpp"
 
 #include <cstring>
 

@@ -9,7 +9,6 @@
 #include "tests/support/child_process.hpp"
 #include "tests/train/comm/board_path.hpp"
 #include "tests/train/tiny.hpp"
-#include "train/comm/running_clock.hpp"
 
 namespace heed::comm {
 namespace {
@@ -120,6 +119,22 @@ TEST(Watchdog, NamesARankThatIsOneWaitBehind) {
   HeartbeatPage(name, 0, 2).unlink();
 }
 
+// Both ranks wait, and all of them are on this node: no rank is missing.
+TEST(Watchdog, SaysThatAllRanksHaveComeOnOneNode) {
+  const std::string name = job();
+  const test::TemporaryFolder folder;
+  const auto output = folder.path() / "stderr";
+  const ChildProcess other = other_rank(name, 1, 2, [](HeartbeatPage& page) {
+    page.begin_wait();
+    sleep(3);
+  });
+  EXPECT_EQ(waiting_rank(name, 0, 2, output).result(), kExit7);
+  EXPECT_NE(test::read_file(output).find("missing: none, all ranks are alive and have reached this wait"),
+            std::string::npos)
+      << test::read_file(output);
+  HeartbeatPage(name, 0, 2).unlink();
+}
+
 TEST(Watchdog, NamesNoRankOfAnotherNode) {
   const std::string name = job();  // of this process, for its children
   const test::TemporaryFolder folder;
@@ -134,8 +149,9 @@ TEST(Watchdog, NamesNoRankOfAnotherNode) {
               return std::string("not ended");
             }),
             kExit7);
-  EXPECT_NE(test::read_file(output).find("missing: no rank of this node is missing, so one of another node is"),
-            std::string::npos)
+  EXPECT_NE(
+      test::read_file(output).find("missing: none on this node, so a rank of another node or the network between them"),
+      std::string::npos)
       << test::read_file(output);
   HeartbeatPage(name, 0, 2).unlink();
 }

@@ -84,7 +84,7 @@ class Commands(CommandLine):
         self.assertIn("learning_rate", reference.stdout)
 
     def test_info_and_help(self):
-        self.assertIn("matrix products", self.run_heed("info").stdout)
+        self.assertIn("GEMM by", self.run_heed("info").stdout)
         help_text = self.run_heed("--help").stdout
         for command in ("train", "config", "gradcheck", "bench", "info"):
             self.assertIn(command, help_text)
@@ -97,7 +97,7 @@ class Commands(CommandLine):
         self.assertFalse((self.folder / "runs").exists())
 
     def test_bench_as_json(self):
-        result = self.run_heed("bench", "--config", self.config, "d_model=32", "--updates", 4, "--json")
+        result = self.run_heed("bench", "--config", self.config, "d_model=32", "--steps", 4, "--json")
         self.assertEqual(result.returncode, 0, result.stderr)
         found = json.loads(result.stdout)
         self.assertEqual(len(found["seconds"]), 4)
@@ -129,7 +129,7 @@ class Commands(CommandLine):
             self.assert_error(self.run_heed("bench", "scale", "--device", "cuda"), 5, "--device cuda", "CUDA")
 
     def test_bench_takes_no_option_without_effect(self):
-        self.assert_error(self.run_heed("bench", "--updates", 3), 2, "--config")
+        self.assert_error(self.run_heed("bench", "--steps", 3), 2, "--config")
         for option in (("--device", "cpu"), ("--dtype", "f32")):
             self.assert_error(self.run_heed("bench", *option, "--config", self.config), 2, option[0], "--config")
 

@@ -80,7 +80,7 @@ class Usage(command_line.CommandLine):
                 (["data", "prepare", "x", "y"], "--vocab-size", "an integer from 256 to 2097152", "255"),
                 (["data", "prepare", "x", "y"], "--val-fraction", "a number from 0 to 0.99", "1"),
                 (["data", "prepare", "x", "y"], "--test-fraction", "a number from 0 to 0.99", "-1"),
-                (["bench", "--config", self.config], "--updates", steps, "1000001"),
+                (["bench", "--config", self.config], "--steps", steps, "1000001"),
                 (["bench", "--config", self.config], "--warm-up", steps, "-1")):
             for value in ("", "0x10", "nan", "inf", "1 ", "+1", beyond):
                 with self.subTest(command=command, option=option, value=value):
@@ -106,8 +106,16 @@ class Usage(command_line.CommandLine):
         if "lacks" not in result.stderr:
             self.assertIn("bpe, 300 entries", result.stdout, result.stderr)
         self.assert_error(self.run_heed("data", "prepare", text, "c.h5", "--vocab-size", 300), 2, "--vocab-size", "char")
-        result = self.run_heed("bench", "--config", self.config, "--updates", "010", "--warm-up", "01", "--json")
+        result = self.run_heed("bench", "--config", self.config, "--steps", "010", "--warm-up", "01", "--json")
         self.assertEqual(len(json.loads(result.stdout)["seconds"]), 10)
+
+    def test_the_former_name_of_an_option_still_works(self):
+        result = self.run_heed("bench", "--config", self.config, "--updates", 2, "--warm-up", 1, "--json")
+        self.assertEqual(len(json.loads(result.stdout)["seconds"]), 2)
+        self.assertNotIn("--updates", self.run_heed("bench", "--help").stdout)
+        self.assertNotIn("--updates", self.run_heed("bench", "--nonsense").stderr)
+        both = self.run_heed("bench", "--config", self.config, "--updates", 2, "--steps", 2)
+        self.assert_error(both, 2, "--steps is given 2 times")
 
     def test_commands_that_are_no_ranks_refuse_a_launcher(self):
         commands = (["generate", "x.h5"], ["eval", "x.h5"], ["gradcheck", "copy"], ["bench", "copy"],

@@ -87,7 +87,7 @@ class Evaluation(command_line.CommandLine):
         for name, changed in changes.items():
             with self.subTest(name):
                 self.write(changed)
-                self.assert_refused(code=3, parts=("the data is not that of the run", "541 tokens, split 48/12/0", "now"))
+                self.assert_refused(code=3, parts=("the data is not that of the run", "checkpoint: 541 tokens, split 48/12/0", "; current: "))
         self.write(self.lines)
         self.loss("validation", self.run_folder)
 
@@ -111,7 +111,7 @@ class Evaluation(command_line.CommandLine):
         self.assertEqual(self.run_heed("data", "prepare", "text.txt", "other.h5").returncode, 0)
         self.assert_refused("data.path=other.h5", code=3, parts=("another tokenizer", "other.h5"))
         os.replace(self.folder / "other.h5", self.folder / "text.h5")
-        self.assert_refused(code=3, parts=("a char tokenizer of 17 tokens then", "another char tokenizer"))
+        self.assert_refused(code=3, parts=("checkpoint: a char tokenizer of 17 tokens", "current: another char tokenizer"))
 
     def test_a_token_file_that_was_prepared_again(self):
         self.config.write_text(LINES.replace('"text"', '"tokens"').replace("text.txt", "text.h5")
@@ -125,7 +125,7 @@ class Evaluation(command_line.CommandLine):
         self.assert_refused(code=3, parts=("432/108/0", "108/432/0"))
         os.rename(self.folder / "text.h5", self.folder / "other.h5")
         self.assertEqual(self.run_heed("data", "prepare", "text.txt", "text.h5", "--val-fraction", 0.2).returncode, 0)
-        self.assert_refused(code=3, parts=("a byte tokenizer of 256 tokens then", "a char tokenizer of 17 tokens now"))
+        self.assert_refused(code=3, parts=("checkpoint: a byte tokenizer of 256 tokens", "current: a char tokenizer of 17 tokens"))
         self.loss("another text", self.run_folder, "data.path=other.h5")
 
     def test_another_text_is_evaluated_whole_and_named(self):

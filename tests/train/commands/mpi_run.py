@@ -16,7 +16,7 @@ import time
 import unittest
 
 LAUNCHERS = re.compile(r"(OMPI|PMIX|PMI|SLURM|PRTE|TORCHELASTIC)_|(RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT)$")
-BOARD = re.compile(r"heed-\d+-[0-9a-f]{16}$")  # shared memory of the ranks of a node, train/comm/heartbeat_page.cpp
+BOARD = re.compile(r"heed-\d+-[0-9a-f]{16}$")  # shared memory of the ranks of a node, train/comm/watchdog.cpp
 MEMORY = pathlib.Path("/dev/shm")
 
 TINY = """

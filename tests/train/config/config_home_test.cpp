@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "tests/train/config/config_samples.hpp"
-#include "train/config/value_format.hpp"
+#include "train/config/config_value.hpp"
 
 namespace heed::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/run/remaining_time.hpp"
+#include "train/run/reporter.hpp"
 
 #include <gtest/gtest.h>
 

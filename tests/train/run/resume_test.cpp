@@ -206,12 +206,13 @@ TEST_F(Resume, ADamagedConfigInACheckpointIsTheCheckpointsFault) {
 
 TEST_F(Resume, NamesEveryKeyThatDiffers) {
   run_training(config("a", {"stop_after=2"}));
-  expect_refused(config("a", {"num_layers=3"}), {"model.num_layers is 2 in the checkpoint but 3 now"});
+  expect_refused(config("a", {"num_layers=3"}), {"model.num_layers (checkpoint: 2, current: 3)"});
   // All shapes agree, and still it is another model.
-  expect_refused(config("a", {"num_heads=4"}), {"model.num_heads is 2", "4 now", "num_kv_heads"});
+  expect_refused(config("a", {"num_heads=4"}),
+                 {"model.num_heads (checkpoint: 2, current: 4)", ", model.num_kv_heads ("});
   expect_refused(config("a", {"seq_len=16"}), {"model.seq_len"});
-  expect_refused(config("a", {"vocab_size=7"}), {"data.vocab_size is 6"});
-  expect_refused(config("a", {"tie_embeddings=false"}), {"model.tie_embeddings is true"});
+  expect_refused(config("a", {"vocab_size=7"}), {"data.vocab_size (checkpoint: 6, current: 7)"});
+  expect_refused(config("a", {"tie_embeddings=false"}), {"model.tie_embeddings (checkpoint: true, current: false)"});
   expect_refused(config("a", {"learning_rate=2e-3"}), {"optim.learning_rate"});
   EXPECT_NO_THROW(run_training(config("a", {"eval_batches=1", "log_interval=3", "stop_after=3"}), {.resume = true}));
 }

@@ -57,7 +57,7 @@ TEST_F(Run, WritesItsFiles) {
   const std::string json = read_file(folder_.path() / "a" / "summary.json");
   for (const char* key : {"written_by", "status", "reason", "val_targets", "bits_per_byte", "best_val_targets",
                           "config", "steps", "parameters", "train_loss", "val_loss", "best_val_loss", "test_loss",
-                          "entropy", "excess", "waited_s_per_update", "tokens_per_s", "seconds", "peak_memory_bytes"}) {
+                          "entropy", "excess", "waited_s_per_step", "tokens_per_s", "seconds", "peak_memory_bytes"}) {
     EXPECT_NE(json.find("\"" + std::string(key) + "\": "), std::string::npos) << key;
   }
   EXPECT_EQ(json.find("nan"), std::string::npos);

@@ -6,7 +6,7 @@
 
 #include "tests/train/tiny.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
-#include "train/commands/eval_command.hpp"
+#include "train/commands/commands.hpp"
 #include "train/run/snapshot.hpp"
 
 namespace heed::train {

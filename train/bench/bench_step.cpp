@@ -5,8 +5,8 @@
 #include "autograd/core/buffer.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "train/bench/bench.hpp"
-#include "train/bench/bench_row.hpp"
 #include "train/bench/bench_timing.hpp"
+#include "train/bench/roofline.hpp"
 #include "train/bench/step_profile.hpp"
 #include "train/output/json.hpp"
 #include "train/output/output.hpp"
@@ -16,7 +16,7 @@
 namespace heed::train {
 namespace {
 
-struct UpdateBench {
+struct StepBench {
   Config config;
   Device device = Device::cpu;
   std::vector<double> seconds;        // of each step, ascending
@@ -30,7 +30,7 @@ struct UpdateBench {
   Ceilings ceilings;
   double weight_flops = 0, attention_flops = 0;  // per token
 
-  double rate_of(const std::vector<double>& updates) const { return static_cast<double>(tokens) / median(updates); }
+  double rate_of(const std::vector<double>& steps) const { return static_cast<double>(tokens) / median(steps); }
   double mfu() const {
     const double peak = ceilings.flops_per_s * static_cast<double>(config.train.ranks);
     return rate_of(seconds) * (weight_flops + attention_flops) / peak;
@@ -43,21 +43,21 @@ int64_t peak_resident_bytes() {
   return usage.ru_maxrss * 1024;
 }
 
-std::vector<double> time_updates(Trainer& trainer, const BenchUpdateOptions& options) {
+std::vector<double> time_steps(Trainer& trainer, const BenchStepOptions& options) {
   for (int64_t i = 0; i < options.warm_up; ++i) trainer.update();
   const auto timed = [&] { return seconds_of([&] { trainer.update(); }); };
   const bool is_alone = trainer.ranks().size() == 1;
-  if (options.updates == 0 && is_alone) return repeat(timed);
-  constexpr int64_t kUpdatesOfRanks = 20;  // repeat() would choose different numbers on different ranks
-  const int64_t updates = options.updates == 0 ? kUpdatesOfRanks : options.updates;
+  if (options.steps == 0 && is_alone) return repeat(timed);
+  constexpr int64_t kStepsOfRanks = 20;  // repeat() would choose different numbers on different ranks
+  const int64_t steps = options.steps == 0 ? kStepsOfRanks : options.steps;
   std::vector<double> seconds;
-  for (int64_t i = 0; i < updates; ++i) seconds.push_back(timed());
+  for (int64_t i = 0; i < steps; ++i) seconds.push_back(timed());
   std::sort(seconds.begin(), seconds.end());
   return seconds;
 }
 
-std::vector<BenchRow> profile_updates(Trainer& trainer) {
-  constexpr int kUpdates = 5;
+std::vector<BenchRow> profile_steps(Trainer& trainer) {
+  constexpr int kSteps = 5;
   constexpr double kEnough = 2;  // seconds
   const nn::ParameterStore& store = trainer.model().parameters();
   const auto bytes = static_cast<double>(store.parameters() * size_bytes(accumulation_dtype(store.dtype())));
@@ -68,29 +68,29 @@ std::vector<BenchRow> profile_updates(Trainer& trainer) {
       trainer.device());
   double spent = 0;
   const bool is_alone = trainer.ranks().size() == 1;
-  for (int i = 0; i < kUpdates && (spent < kEnough || !is_alone); ++i) {
+  for (int i = 0; i < kSteps && (spent < kEnough || !is_alone); ++i) {
     spent += seconds_of([&] { profile.add([&] { trainer.update(); }); });
   }
   return profile.rows();
 }
 
 // The order matters: peak memory must be read before the later measurements allocate more.
-UpdateBench measure(const Config& given, const BenchUpdateOptions& options, comm::ProcessGroup& ranks) {
+StepBench measure(const Config& given, const BenchStepOptions& options, comm::ProcessGroup& ranks) {
   Trainer trainer(given, ranks);
   const Config& config = trainer.config();
   const nn::GptConfig& m = config.model;
-  UpdateBench bench;
+  StepBench bench;
   bench.config = config;
   bench.device = trainer.device();
-  bench.seconds = time_updates(trainer, options);
-  const auto updates = static_cast<double>(static_cast<int64_t>(bench.seconds.size()) + options.warm_up);
-  bench.waited_seconds = trainer.communicator().waited_seconds() / updates;
+  bench.seconds = time_steps(trainer, options);
+  const auto steps = static_cast<double>(static_cast<int64_t>(bench.seconds.size()) + options.warm_up);
+  bench.waited_seconds = trainer.communicator().waited_seconds() / steps;
   bench.memory = memory_report(bench.device);
   bench.resident_bytes = peak_resident_bytes();
   bench.tokens = config.train.batch_size * m.seq_len;
   bench.parameters = trainer.model().parameters().parameters();
   trainer.reset_graph();  // the profile runs without the graph, and needs its memory
-  bench.rows = profile_updates(trainer);
+  bench.rows = profile_steps(trainer);
   const int64_t tokens = config.train.rows_per_micro_batch() * m.seq_len;
   bench.ceilings = {bench.device, copy_bandwidth(bench.device),
                     gemm_rate(config.train.precision, bench.device, m, tokens)};
@@ -99,14 +99,14 @@ UpdateBench measure(const Config& given, const BenchUpdateOptions& options, comm
   return bench;
 }
 
-bool uses_graph(const UpdateBench& b) {
+bool uses_graph(const StepBench& b) {
   return b.device == Device::cuda && b.config.train.cuda_graph && !b.config.train.detect_anomaly;
 }
 
-std::vector<double> time_eager_updates(Config config, const BenchUpdateOptions& options, comm::ProcessGroup& ranks) {
+std::vector<double> time_eager_steps(Config config, const BenchStepOptions& options, comm::ProcessGroup& ranks) {
   config.train.cuda_graph = false;
   Trainer trainer(config, ranks);
-  return time_updates(trainer, options);
+  return time_steps(trainer, options);
 }
 
 double total_seconds(const std::vector<BenchRow>& rows) {
@@ -120,35 +120,34 @@ std::string spread(const std::vector<double>& seconds) {
                      seconds.back() * 1e3);
 }
 
-void print_text(const UpdateBench& b) {
+void print_text(const StepBench& b) {
   const DType dtype = b.config.train.precision;
-  print("update        {}, {:.0f} tokens/s ({} tokens, {} parameters, {}{})\n", spread(b.seconds), b.rate_of(b.seconds),
-        b.tokens, b.parameters, name(dtype), uses_graph(b) ? ", recorded as a CUDA graph" : "");
+  print("step          {}, {:.0f} tokens/s ({} tokens, {} parameters, {}{})\n", spread(b.seconds), b.rate_of(b.seconds),
+        b.tokens, b.parameters, name(dtype), uses_graph(b) ? ", captured as a CUDA graph" : "");
   if (!b.eager_seconds.empty()) {
-    print("not recorded  {}, {:.0f} tokens/s (train.cuda_graph=false)\n", spread(b.eager_seconds),
+    print("eager         {}, {:.0f} tokens/s (train.cuda_graph=false)\n", spread(b.eager_seconds),
           b.rate_of(b.eager_seconds));
   }
   if (b.config.train.ranks > 1) {
-    const std::string waited = b.device == Device::cpu
-                                   ? fmt::format(", an update waits {:.2f} ms for the others", b.waited_seconds * 1e3)
-                                   : std::string();
+    const std::string waited =
+        b.device == Device::cpu ? fmt::format(", {:.2f} ms of a step waiting for communication", b.waited_seconds * 1e3)
+                                : std::string();
     print("ranks         {}{}\n", b.config.train.ranks, waited);
   }
   print("FLOPs/token   {:.4g} in weights + {:.4g} in attention\n", b.weight_flops, b.attention_flops);
   print("MFU           {:.1f} %\n", 100 * b.mfu());
   print("{}\nresident      {:>11}  peak of the process\n", measured_memory(b.memory), human_bytes(b.resident_bytes));
   print("ceilings      {}\n",
-        ceilings_text(b.ceilings, fmt::format("best {} product at this model's shapes", name(dtype))));
+        ceilings_text(b.ceilings, fmt::format("best {} GEMM at this model's shapes", name(dtype))));
   const double total = total_seconds(b.rows);
-  print("one update by operation, {:.2f} ms (calls, ms, share of the update; rates, % of the ceilings):\n",
-        total * 1e3);
+  print("one step by operation, {:.2f} ms (calls, ms, share of the step; rates, % of the ceilings):\n", total * 1e3);
   for (const BenchRow& row : b.rows) {
     print("  {:<58} {:>3} x {:>9.3f} ms {:>5.1f} % {}\n", row.label(), row.calls, row.seconds * 1e3,
           100 * row.seconds / total, row.rates(b.ceilings));
   }
 }
 
-std::string memory_json(const UpdateBench& b) {
+std::string memory_json(const StepBench& b) {
   std::vector<std::pair<std::string, std::string>> members{{"resident", json::number(b.resident_bytes)},
                                                            {"total", json::number(b.memory.total.peak_bytes)}};
   for (int i = 0; i < kMemoryCategories; ++i) {
@@ -164,7 +163,7 @@ std::string numbers_json(const std::vector<double>& values) {
   return json::list(items);
 }
 
-void print_json(const UpdateBench& b) {
+void print_json(const StepBench& b) {
   std::vector<std::string> rows;
   for (const BenchRow& row : b.rows) rows.push_back(row.json(b.ceilings));
   print("{}\n", json::object({{"seconds", numbers_json(b.seconds)},
@@ -186,9 +185,9 @@ void print_json(const UpdateBench& b) {
 
 }  // namespace
 
-void bench_update(const Config& config, const BenchUpdateOptions& options, comm::ProcessGroup& ranks) {
-  UpdateBench bench = measure(config, options, ranks);
-  if (uses_graph(bench)) bench.eager_seconds = time_eager_updates(config, options, ranks);
+void bench_step(const Config& config, const BenchStepOptions& options, comm::ProcessGroup& ranks) {
+  StepBench bench = measure(config, options, ranks);
+  if (uses_graph(bench)) bench.eager_seconds = time_eager_steps(config, options, ranks);
   if (!ranks.is_root()) return;
   options.as_json ? print_json(bench) : print_text(bench);
 }

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/text/text_file.hpp"
+
 namespace heed::train {
 
 // Number of terminal columns of UTF-8 text: 2 for wide (East Asian) characters and emoji, 0 for combining marks and
@@ -64,5 +66,10 @@ class ProgressLine {
   bool enabled_, drawn_ = false;
   std::chrono::steady_clock::time_point last_{};
 };
+
+// Progress while a text is read, its vocabulary is learned and its tokens are encoded. The callback draws a progress
+// line on stderr if that is a terminal, and clears it at the end of each phase; otherwise it prints a plain line at
+// most every 30 seconds.
+data::Progress text_progress();
 
 }  // namespace heed::train

@@ -1,4 +1,4 @@
-#include "train/commands/option_value.hpp"
+#include "train/commands/command_options.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/output/terminal.hpp"
+#include "train/output/progress.hpp"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -6,8 +6,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <memory>
 
+#include "autograd/core/host_limits.hpp"
 #include "data/io/utf8.hpp"
+#include "train/output/number_text.hpp"
+#include "train/output/output.hpp"
 
 namespace heed::train {
 namespace {
@@ -55,6 +59,27 @@ std::string join(const std::vector<std::string>& fields) {
     text += field;
   }
   return text;
+}
+
+using Clock = std::chrono::steady_clock;
+
+ProgressFields phase_fields(const std::string& phase, int64_t done, int64_t total, double seconds) {
+  // No progress is known while a vocabulary is learned: only its start and its end are reported.
+  if (done == 0) return {.fraction = -1, .counter = phase + " …", .details = {}, .eta = {}};
+  const double fraction = static_cast<double>(done) / static_cast<double>(std::max(total, done));
+  return {.fraction = fraction,
+          .counter = fmt::format("{}  {:.0f} %", phase, 100 * fraction),
+          .details = {fmt::format("{} of {}", human_bytes(done), human_bytes(total))},
+          .eta = "ETA " + duration_text(seconds * (1 - fraction) / fraction)};
+}
+
+// For stderr that is not a terminal: a line at most every 30 seconds.
+data::Progress lines() {
+  return [last = Clock::now()](const char* phase, int64_t done, int64_t total) mutable {
+    if (Clock::now() - last < std::chrono::seconds(30)) return;
+    last = Clock::now();
+    write_notice(fmt::format("{}: {} of {}\n", phase, human_bytes(done), human_bytes(total)));
+  };
 }
 
 }  // namespace
@@ -132,6 +157,20 @@ void ProgressLine::draw(const ProgressFields& fields) {
 void ProgressLine::erase() {
   if (drawn_) write_(kClearLine);
   drawn_ = false;
+}
+
+data::Progress text_progress() {
+  // std::function copies its callable, but a ProgressLine cannot be copied.
+  const auto line = std::make_shared<ProgressLine>(STDERR_FILENO, write_progress);
+  if (!line->enabled()) return lines();
+  return [line, last = std::string(), begin = Clock::now()](const char* phase, int64_t done, int64_t total) mutable {
+    const bool is_new = phase != last;
+    if (is_new) begin = Clock::now();
+    last = phase;
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (is_new || line->is_due()) line->draw(phase_fields(last, done, total, seconds));
+    if (done == total) line->erase();
+  };
 }
 
 }  // namespace heed::train

@@ -1,5 +1,5 @@
 // Lines that fit into a terminal of any width.
-#include "train/output/terminal.hpp"
+#include "train/output/progress.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // How a command of several ranks ends. Run by mpirun with 1, 2 and 4 ranks.
-#include "train/commands/ranked_command.hpp"
+#include "train/commands/run_command.hpp"
 
 #include <unistd.h>
 

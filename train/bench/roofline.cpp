@@ -1,4 +1,4 @@
-#include "train/bench/bench_ceilings.hpp"
+#include "train/bench/roofline.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -18,7 +18,7 @@ namespace {
 
 // Far larger than the caches, which have up to some tens of MiB.
 int64_t copied_bytes(Device device) { return int64_t{device == Device::cuda ? 1024 : 256} << 20; }
-int64_t product_side(Device device) { return device == Device::cuda ? 8192 : 1024; }
+int64_t gemm_side(Device device) { return device == Device::cuda ? 8192 : 1024; }
 
 double best_seconds(Device device, const std::function<void()>& call) { return call_seconds(device, call).front(); }
 
@@ -78,7 +78,7 @@ double copy_bandwidth(Device device) {
 }
 
 double gemm_rate(DType dtype, Device device) {
-  const int64_t side = product_side(device);
+  const int64_t side = gemm_side(device);
   return best_rate(dtype, device, side, side, side);
 }
 
@@ -92,13 +92,11 @@ double gemm_rate(DType dtype, Device device, const nn::GptConfig& model, int64_t
   return best;
 }
 
-std::string product_text(DType dtype, Device device) {
-  return fmt::format("{} product {}^3", dtype, product_side(device));
-}
+std::string gemm_text(DType dtype, Device device) { return fmt::format("{} GEMM {}^3", dtype, gemm_side(device)); }
 
-std::string ceilings_text(const Ceilings& ceilings, const std::string& product) {
+std::string ceilings_text(const Ceilings& ceilings, const std::string& gemm) {
   return fmt::format("{:.1f} GB/s (copy of {} MiB, read + write), {:.0f} GFLOP/s ({}), {}", ceilings.bytes_per_s / 1e9,
-                     copied_bytes(ceilings.device) >> 20, ceilings.flops_per_s / 1e9, product,
+                     copied_bytes(ceilings.device) >> 20, ceilings.flops_per_s / 1e9, gemm,
                      device_text(ceilings.device));
 }
 
@@ -111,6 +109,37 @@ std::string device_text(Device device) {
   if (device == Device::cpu) return fmt::format("{} threads", cpu::max_threads());
   const cuda::DeviceInfo& info = cuda::status().devices.at(0);
   return fmt::format("{} ({})", info.name, info.architecture);
+}
+
+std::string BenchRow::label() const {
+  return fmt::format("{}{}{}{}", operation, shapes.empty() ? "" : " ", shapes, is_backward ? " backward" : "");
+}
+
+double BenchRow::per_second(double work) const { return seconds > 0 ? work / seconds : 0; }
+
+double BenchRow::share_of(const Ceilings& ceilings) const {
+  return std::max(per_second(flops) / ceilings.flops_per_s, per_second(bytes) / ceilings.bytes_per_s);
+}
+
+std::string BenchRow::rates(const Ceilings& ceilings) const {
+  const auto rate = [&](double work, const char* unit) {
+    return work == 0 ? std::string(8 + std::strlen(unit), ' ')
+                     : fmt::format("{:>8.1f}{}", per_second(work) / 1e9, unit);
+  };
+  const double share = share_of(ceilings);
+  return fmt::format("{}{}{}", rate(flops, " GFLOP/s"), rate(bytes, " GB/s"),
+                     share == 0 ? "" : fmt::format(" {:>5.0f} %", share * 100));
+}
+
+std::string BenchRow::json(const Ceilings& ceilings) const {
+  return json::object({{"operation", json::text(operation)},
+                       {"shapes", json::text(shapes)},
+                       {"direction", json::text(is_backward ? "backward" : "forward")},
+                       {"calls", json::number(calls)},
+                       {"seconds", json::number(seconds)},
+                       {"gflop_per_s", json::number(per_second(flops) / 1e9)},
+                       {"gb_per_s", json::number(per_second(bytes) / 1e9)},
+                       {"share_of_ceiling", json::number(share_of(ceilings))}});
 }
 
 }  // namespace heed::train

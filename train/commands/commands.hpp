@@ -1,0 +1,34 @@
+// The commands eval, gradcheck and info, each in a source file of its own. The others are in train/run/run.hpp (train),
+// train/commands/generate.hpp, train/bench/bench.hpp and train/commands/main.cpp (data, config).
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace heed::train {
+
+// `heed eval`: the loss of a checkpoint on every target of the run's validation and test splits, or of another text.
+//
+// A loss is a validation loss only on targets that the model was not trained on. Therefore the data must be that of the
+// run, by its fingerprint, with the splits of the run, and the model is the checkpoint's:
+// train/run/checkpoint_match.hpp lists the keys that may be set. If data.path names a file with other contents, all of
+// it is evaluated as one text, with the checkpoint's tokenizer, and the output says that it is another text and not the
+// run's validation split.
+//
+// Prints loss (nats per target), perplexity and, for text, bits per byte. checkpoint: a .h5 file, or a run folder,
+// of which last.h5 is used. Throws what loading the checkpoint and the dataset throws, ConfigError for a key that
+// cannot be set or has no effect, DataError if the data is not that of the run or there is nothing to evaluate,
+// DivergedError for a loss that is not finite.
+void run_eval(const std::string& checkpoint, const std::vector<std::string>& overrides);
+
+// `heed gradcheck`: checks the gradients of every operation, and of a whole small GPT in each of its variants, against
+// finite differences in f64.
+//
+// names: operations to check, or "gpt"; empty: all. Prints a line for each and returns whether all passed. Throws
+// ConfigError for an unknown name, with the list of known names.
+bool run_gradcheck(const std::vector<std::string>& names);
+
+// `heed info`: the features of this build, and the available devices.
+void run_info();
+
+}  // namespace heed::train
