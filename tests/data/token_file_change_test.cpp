@@ -10,9 +10,9 @@
 #include "autograd/core/check.hpp"
 #include "data/io/checksum.hpp"
 #include "data/io/hdf5_call.hpp"
-#include "data/text/byte_tokenizer.hpp"
+#include "data/text/tokenizer.hpp"
+#include "data/text_source.hpp"
 #include "data/token_file.hpp"
-#include "data/token_source.hpp"
 #include "tests/data/scratch.hpp"
 #include "train/checkpoint/hdf5_handle.hpp"
 
