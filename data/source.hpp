@@ -1,4 +1,4 @@
-// Source is the interface of all datasets.
+// Source is the interface of all datasets; the functions after it are what datasets make their sequences with.
 //
 // A sequence (window) is seq_len + 1 consecutive tokens: the inputs are the first seq_len tokens, the targets the last
 // seq_len tokens. The target at position i therefore has i + 1 preceding tokens. Datasets shift with shift_window(),
