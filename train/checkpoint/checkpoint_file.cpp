@@ -10,9 +10,9 @@
 #include <system_error>
 
 #include "autograd/core/host_limits.hpp"
+#include "data/io/atomic_file.hpp"
 #include "data/io/checksum.hpp"
 #include "data/io/descriptor.hpp"
-#include "data/io/durable_file.hpp"
 #include "train/checkpoint/checkpoint_block.hpp"
 #include "train/checkpoint/hdf5_image.hpp"
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "autograd/core/check.hpp"
-#include "data/io/durable_file.hpp"
+#include "data/io/atomic_file.hpp"
 #include "train/config/config_schema.hpp"
 #include "train/config/config_value.hpp"
 #include "train/config/toml_reader.hpp"
