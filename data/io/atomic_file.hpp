@@ -1,10 +1,10 @@
-// Files that appear atomically and durably: at any moment, also after a kill or a power failure, a file is complete, as
-// it was before or as it is now.
+// Files that appear atomically and durably: at any moment, also after a kill or a power failure, a file has its
+// complete new content or is as it was before.
 //
 // The bytes are written to a temporary file in the same directory and flushed to the disk. The temporary file is then
 // renamed to the final name, and the directory is flushed. On any failure before the rename (no space, size limit, I/O
 // error, no permission) the temporary file is removed.
-//   write_file_durably()  replaces the file of that name: for files that belong to heed, as those of a run folder
+//   write_file_durably()  replaces the file of that name: for the files of a run folder
 //   NewFile               never replaces another file: for files that the user names
 #pragma once
 
@@ -33,7 +33,7 @@ bool is_temporary_name(std::string_view file_name);
 class TemporaryFile {
  public:
   // remove: SIGINT, SIGTERM and SIGHUP, too, remove it before they end the process, unless they are ignored or handled
-  // elsewhere. There may be 16 such files at a time.
+  // elsewhere; at most 16 files at a time.
   enum class OnSignal { leave, remove };
 
   TemporaryFile(std::string path, OnSignal on_signal);
