@@ -1,16 +1,8 @@
 #include "data/batch_loader.hpp"
 
-#include <algorithm>
-
 #include "autograd/core/check.hpp"
 
 namespace heed::data {
-
-int64_t windows(int64_t num_tokens, int64_t seq_len) {
-  require<ValueError>(num_tokens >= 0 && seq_len >= 1,
-                      "windows: {} tokens with seq_len {}; they must be at least 0 and 1", num_tokens, seq_len);
-  return std::max<int64_t>(num_tokens - seq_len, 0);
-}
 
 BatchLoader::BatchLoader(const Source& source, int64_t seq_len, int64_t batch_size)
     : source_(source), seq_len_(seq_len), batch_size_(batch_size) {

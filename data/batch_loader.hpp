@@ -14,11 +14,6 @@ struct Batch {
   std::vector<int32_t> targets;
 };
 
-// Number of sequences of seq_len inputs in num_tokens tokens, one per start position: num_tokens - seq_len, since each
-// sequence needs one more token for its last target; 0 if there are too few tokens. Throws ValueError if num_tokens < 0
-// or seq_len < 1.
-int64_t windows(int64_t num_tokens, int64_t seq_len);
-
 class BatchLoader {
  public:
   // Keeps a reference to the dataset. batch_size: sequences per training step, over all ranks and micro-batches.

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "autograd/core/check.hpp"
-#include "data/window.hpp"
+#include "data/source.hpp"
 
 namespace heed::data {
 

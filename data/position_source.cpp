@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "autograd/core/check.hpp"
-#include "data/batch_loader.hpp"
-#include "data/window.hpp"
+#include "data/source.hpp"
 
 namespace heed::data {
 

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "autograd/core/check.hpp"
+#include "data/io/atomic_file.hpp"
 #include "data/io/checksum.hpp"
-#include "data/io/new_file.hpp"
 #include "data/io/utf8.hpp"
 #include "data/splits.hpp"
 #include "data/text/text_encoding.hpp"

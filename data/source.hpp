@@ -1,4 +1,4 @@
-// Source is the interface of all datasets.
+// Source is the interface of all datasets; the functions after it are what datasets make their sequences with.
 //
 // A sequence (window) is seq_len + 1 consecutive tokens: the inputs are the first seq_len tokens, the targets the last
 // seq_len tokens. The target at position i therefore has i + 1 preceding tokens. Datasets shift with shift_window(),
@@ -12,6 +12,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "autograd/core/philox.hpp"
 
 namespace heed::data {
 
@@ -47,7 +49,7 @@ class Source {
   virtual bool matches_fingerprint(const std::string& stored) const { return stored.empty(); }
 
   // Differences between the tokens and the bytes of the text file, for the user: "byte order mark removed, 12 CRLF line
-  // endings converted to LF" (data/text/text_form.hpp); empty if there are none.
+  // endings converted to LF" (data/text/text_file.hpp); empty if there are none.
   virtual std::string text_changes() const { return {}; }
 
   // Writes row `row` of the global batch of training step `step`. inputs and targets have seq_len >= 1 elements each.
@@ -78,5 +80,25 @@ class Source {
 // inputs = tokens[0 … T-1], targets = tokens[1 … T]. Throws ShapeError unless tokens has T + 1 >= 2 elements and inputs
 // and targets have T each.
 void shift_window(std::span<const int32_t> tokens, std::span<int32_t> inputs, std::span<int32_t> targets);
+
+// As shift_window(), for 2 … T + 1 tokens: pads inputs with 0 and targets with kIgnoreTarget.
+void shift_padded_window(std::span<const int32_t> tokens, std::span<int32_t> inputs, std::span<int32_t> targets);
+
+// Number of sequences of seq_len inputs in num_tokens tokens, one per start position: num_tokens - seq_len, since each
+// sequence needs one more token for its last target; 0 if there are too few tokens. Throws ValueError if num_tokens < 0
+// or seq_len < 1.
+int64_t windows(int64_t num_tokens, int64_t seq_len);
+
+// Number of sequences of T = seq_len targets that cover num_targets targets; the last one may be partial.
+int64_t windows_to_cover(int64_t num_targets, int64_t seq_len);
+
+// Places of the random numbers of texts, distinct from those of the synthetic datasets (RandomPlace in
+// data/markov_chain.hpp).
+enum class TextRandomPlace : uint32_t { train_windows = 16, line_order = 17 };
+
+RandomStream text_stream(uint32_t seed, TextRandomPlace place, uint64_t update);
+
+// Uniform random integer in [0, count): floor(uniform(index) · count). count is at most 2^52.
+int64_t random_below(const RandomStream& stream, uint64_t index, int64_t count);
 
 }  // namespace heed::data

@@ -7,6 +7,7 @@
 #include "data/line_source.hpp"
 #include "data/position_source.hpp"
 #include "data/text/text_encoding.hpp"
+#include "data/token_file.hpp"
 
 namespace heed::data {
 
@@ -112,6 +113,16 @@ std::unique_ptr<Source> make_text_source(const TextConfig& config, const Progres
   // Reports lack of memory for everything except tokens and lines, which have messages of their own.
   return with_memory({.bytes = 0, .what = "reading " + file.name(), .advice = by_lines ? kNoTokenFile : kTokenFile},
                      [&] { return read_source(file, config, progress); });
+}
+
+std::unique_ptr<Source> make_token_source(const TokenSourceConfig& config) {
+  auto file = std::make_unique<TokenFile>(config.path);
+  PositionSource::Parts parts{file->name(),  file->tokenizer(), nullptr,
+                              file->sizes(), config.seed,       "the fractions given to heed data prepare"};
+  if (config.whole) parts.sizes = {.train = file->size()};
+  parts.text_changes = printable(file->provenance().source_changes);
+  parts.tokens = std::move(file);
+  return std::make_unique<PositionSource>(std::move(parts), config.seq_len);
 }
 
 }  // namespace heed::data

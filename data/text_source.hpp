@@ -1,5 +1,5 @@
-// A text file as a dataset. All tokens are kept in memory, 4 bytes each. For gigabytes of text, a token file
-// (data/prepare.hpp) that is read on demand (data/token_source.hpp) is the better choice.
+// A text as a dataset: read from a text file, whose tokens are all kept in memory, 4 bytes each, or from a token file
+// (data/prepare.hpp), which is read on demand: the better choice for gigabytes of text.
 #pragma once
 
 #include <memory>
@@ -25,9 +25,20 @@ struct TextConfig {
   std::shared_ptr<const Tokenizer> known_tokenizer = {};
 };
 
-// Returns a PositionSource (without end token) or a LineSource (with end token). All errors are reported here, before
-// the first training step. Throws the errors of TextFile, make_tokenizer() and the dataset; MemoryError with the file
-// if its tokens, or the data built from them, do not fit into memory.
+// Reads a text file. Returns a PositionSource (without end token) or a LineSource (with end token). All errors are
+// reported here, before the first training step. Throws the errors of TextFile, make_tokenizer() and the dataset;
+// MemoryError with the file if its tokens, or the data built from them, do not fit into memory.
 std::unique_ptr<Source> make_text_source(const TextConfig& config, const Progress& progress = {});
+
+struct TokenSourceConfig {
+  std::string path;
+  uint32_t seed = 1;
+  int64_t seq_len = 0;  // sequence length; each used split must have one such sequence
+  bool whole = false;   // use all tokens as one split, Split::train, instead of the splits of the file
+};
+
+// Opens a token file. Returns a PositionSource over the splits that are stored in it. Throws the errors of TokenFile
+// and PositionSource.
+std::unique_ptr<Source> make_token_source(const TokenSourceConfig& config);
 
 }  // namespace heed::data

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "autograd/core/check.hpp"
-#include "data/io/new_file.hpp"
+#include "data/io/atomic_file.hpp"
 
 namespace heed::data {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "autograd/core/check.hpp"
-#include "data/token_checksum.hpp"
+#include "data/fingerprint.hpp"
 
 namespace heed::data {
 
@@ -21,7 +21,7 @@ class TokenSequence {
   // Reads tokens.size() tokens from position `first` on. Throws ValueError if out of range. Thread-safe.
   virtual void read(int64_t first, std::span<int32_t> tokens) const = 0;
 
-  // Of all tokens (data/token_checksum.hpp), as of the construction of the sequence.
+  // checksum_of_tokens() of all tokens, as of the construction of the sequence.
   virtual uint64_t checksum() const = 0;
 
  protected:

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace heed::train {
+namespace heed::data {
 
 // Repeats a system call while a signal interrupts it (EINTR).
 template <class Call>
@@ -35,5 +35,11 @@ class Descriptor {
  private:
   int number_ = -1;
 };
+
+}  // namespace heed::data
+
+namespace heed::train {
+
+using data::Descriptor, data::retry_interrupted;
 
 }  // namespace heed::train

@@ -1,5 +1,4 @@
-// HDF5 files with attributes of the root group and one-dimensional extendible datasets. Only data/io/hdf5_file.cpp,
-// data/io/hdf5_call.cpp and train/checkpoint/hdf5_handle.hpp include the HDF5 headers.
+// HDF5 files with attributes of the root group and one-dimensional extendible datasets.
 //
 // Return codes are checked. Errors are DataError with the file and the operation that failed; HDF5 itself prints
 // nothing.
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/io/hdf5_handle.hpp"
 #include "data/io/posix_file.hpp"
 
 namespace heed::data {
@@ -23,27 +23,6 @@ namespace heed::data {
 enum class Hdf5Type { u8, u16, u32, u64 };
 
 const char* hdf5_type_name(Hdf5Type type);  // "u8" …
-
-// Owns one reference to an HDF5 object.
-class Hdf5Id {
- public:
-  Hdf5Id() = default;
-  explicit Hdf5Id(int64_t id) : id_(id) {}
-  Hdf5Id(Hdf5Id&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
-  Hdf5Id& operator=(Hdf5Id&& other) noexcept {
-    std::swap(id_, other.id_);
-    return *this;
-  }
-  ~Hdf5Id();
-
-  int64_t get() const { return id_; }
-  // Releases the object, as the destructor does, and returns whether that succeeded: closing a file writes its last
-  // bytes.
-  bool close();
-
- private:
-  int64_t id_ = -1;
-};
 
 class Hdf5Dataset {
  public:
@@ -57,7 +36,7 @@ class Hdf5Dataset {
   template <class T>
   void read(int64_t first, std::span<T> values) const;
 
-  void close() { dataset_ = Hdf5Id(); }
+  void close() { dataset_ = Hdf5Handle(); }
 
   int64_t chunk_elements() const;
 
@@ -67,10 +46,10 @@ class Hdf5Dataset {
 
  private:
   friend class Hdf5File;
-  Hdf5Dataset(std::string where, Hdf5Id dataset);
+  Hdf5Dataset(std::string where, Hdf5Handle dataset);
 
   std::string where_;  // `"/a/b.h5", dataset "tokens"`
-  Hdf5Id dataset_;
+  Hdf5Handle dataset_;
   Hdf5Type type_;
 };
 
@@ -100,12 +79,12 @@ class Hdf5File {
   Hdf5Dataset dataset(const std::string& name, std::initializer_list<Hdf5Type> types) const;
 
  private:
-  Hdf5File(std::string name, Hdf5Id file) : name_(std::move(name)), file_(std::move(file)) {}
+  Hdf5File(std::string name, Hdf5Handle file) : name_(std::move(name)), file_(std::move(file)) {}
 
   std::string where(const char* kind, const std::string& name) const;
 
   std::string name_;
-  Hdf5Id file_;
+  Hdf5Handle file_;
 };
 
 }  // namespace heed::data

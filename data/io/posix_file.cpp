@@ -65,21 +65,18 @@ std::optional<FileStamp> stamp_at(const std::string& path) {
 }
 
 PosixFile::PosixFile(const std::string& path, Access access, std::string name)
-    : name_(std::move(name)), descriptor_(::open(path.c_str(), flags_of(access), 0666)) {
-  require_done(descriptor_ >= 0, name_, access == Access::create ? "created" : "opened");
+    : name_(std::move(name)),
+      descriptor_(retry_interrupted([&] { return ::open(path.c_str(), flags_of(access), 0666); })) {
+  require_done(descriptor() >= 0, name_, access == Access::create ? "created" : "opened");
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
-    ::close(descriptor_);
+  if (::fstat(descriptor(), &status) != 0 || !S_ISREG(status.st_mode)) {
     throw DataError(fmt::format("{} is {}, it must be a file on disk", name_, kind_of(status)));
   }
 }
 
-PosixFile::~PosixFile() { ::close(descriptor_); }
-
 void PosixFile::read(int64_t offset, std::span<char> bytes) const {
   while (!bytes.empty()) {
-    const ssize_t count = ::pread(descriptor_, bytes.data(), bytes.size(), offset);
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count = retry_interrupted([&] { return ::pread(descriptor(), bytes.data(), bytes.size(), offset); });
     require_done(count >= 0, name_, "read");
     require<DataError>(count > 0, "{} ends at byte {}, {} more were expected", name_, offset, bytes.size());
     bytes = bytes.subspan(count);
@@ -89,19 +86,20 @@ void PosixFile::read(int64_t offset, std::span<char> bytes) const {
 
 void PosixFile::write(int64_t offset, std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count = retry_interrupted([&] { return ::pwrite(descriptor(), bytes.data(), bytes.size(), offset); });
     require_done(count > 0, name_, "written");
     bytes.remove_prefix(count);
     offset += count;
   }
 }
 
-void PosixFile::truncate(int64_t size) { require_done(::ftruncate(descriptor_, size) == 0, name_, "truncated"); }
+void PosixFile::truncate(int64_t size) { require_done(::ftruncate(descriptor(), size) == 0, name_, "truncated"); }
 
-void PosixFile::reserve(int64_t end) { reserve_space_up_to(descriptor_, end, name_); }
+void PosixFile::reserve(int64_t end) { reserve_space_up_to(descriptor(), end, name_); }
 
-void PosixFile::sync() { require_done(::fsync(descriptor_) == 0, name_, "written to disk"); }
+void PosixFile::sync() {
+  require_done(retry_interrupted([&] { return ::fsync(descriptor()); }) == 0, name_, "written to disk");
+}
 
 void reserve_space_up_to(int descriptor, int64_t end, const std::string& name) {
   struct stat status {};

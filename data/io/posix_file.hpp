@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "data/io/descriptor.hpp"
 #include "data/io/utf8.hpp"
 
 namespace heed::data {
@@ -41,14 +42,11 @@ class PosixFile {
   PosixFile(const std::string& path, Access access) : PosixFile(path, access, quoted_path(path)) {}
   // name: the name of the file in error messages.
   PosixFile(const std::string& path, Access access, std::string name);
-  ~PosixFile();
-  PosixFile(const PosixFile&) = delete;
-  PosixFile& operator=(const PosixFile&) = delete;
 
   const std::string& name() const { return name_; }
   int64_t size() const { return stamp().bytes; }
-  FileStamp stamp() const { return stamp_of(descriptor_, name_); }
-  int descriptor() const { return descriptor_; }
+  FileStamp stamp() const { return stamp_of(descriptor(), name_); }
+  int descriptor() const { return descriptor_.number(); }
 
   // Reads or writes all of `bytes`, or throws; reading also throws if the file ends earlier.
   void read(int64_t offset, std::span<char> bytes) const;
@@ -65,7 +63,7 @@ class PosixFile {
 
  private:
   std::string name_;
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 // Reserves disk space, so that the file can be written up to the byte before `end`; the file size does not change. If

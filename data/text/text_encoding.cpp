@@ -6,8 +6,8 @@
 #include "autograd/core/check.hpp"
 #include "data/text/bpe_tokenizer.hpp"
 #include "data/text/bpe_trainer.hpp"
-#include "data/text/byte_tokenizer.hpp"
 #include "data/text/char_tokenizer.hpp"
+#include "data/text/tokenizer.hpp"
 
 namespace heed::data {
 

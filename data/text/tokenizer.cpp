@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "autograd/core/check.hpp"
 #include "data/io/checksum.hpp"
+#include "data/io/utf8.hpp"
 #include "data/text/bpe_tokenizer.hpp"
-#include "data/text/byte_tokenizer.hpp"
 #include "data/text/char_tokenizer.hpp"
 
 namespace heed::data {
@@ -60,6 +61,8 @@ std::unique_ptr<Tokenizer> make_tokenizer(uint8_t kind, std::vector<std::string>
   }
   throw DataError(fmt::format("the stored tokenizer is of kind {}, which this version does not know", kind));
 }
+
+constexpr char32_t kReplacement = 0xFFFD;
 
 }  // namespace
 
@@ -141,6 +144,26 @@ std::vector<std::string> byte_pieces() {
   std::vector<std::string> pieces(256);
   for (int byte = 0; byte < 256; ++byte) pieces[byte].assign(1, static_cast<char>(byte));
   return pieces;
+}
+
+std::string StreamDecoder::push(int32_t id) {
+  open_ += tokenizer_.bytes(id);
+  std::string text;
+  std::string_view rest = open_;
+  while (!rest.empty()) {
+    const Utf8Step step = next_character(rest);
+    if (step.status == Utf8Status::incomplete) break;
+    append_utf8(text, step.status == Utf8Status::valid ? step.code_point : kReplacement);
+    rest.remove_prefix(step.length);
+  }
+  open_ = std::string(rest);
+  return text;
+}
+
+std::string StreamDecoder::finish() {
+  std::string text;
+  if (!std::exchange(open_, {}).empty()) append_utf8(text, kReplacement);
+  return text;
 }
 
 }  // namespace heed::data

@@ -2,7 +2,7 @@
 //
 // Each tokenizer has a vocabulary, a table of byte strings indexed by token id, and a rule that splits text into them:
 //   char  (data/text/char_tokenizer.hpp)  one token per character (Unicode code point) of the text it was created from
-//   byte  (data/text/byte_tokenizer.hpp)  256 tokens
+//   byte  (below)                         256 tokens
 //   bpe   (data/text/bpe_tokenizer.hpp)   256 bytes and the tokens merged from them, in the order of merging
 //
 // With an end token, as datasets split by lines use it, the line feed is a separate token: the last id. encode()
@@ -89,5 +89,42 @@ class Tokenizer {
 
 // The 256 tokens of one byte each, in order.
 std::vector<std::string> byte_pieces();
+
+// Ids 0 to 255 are the bytes. If there is an end token, it has id 256 and encodes every line feed (id 10 then never
+// occurs).
+class ByteTokenizer final : public Tokenizer {
+ public:
+  explicit ByteTokenizer(bool has_end_token) : Tokenizer(TokenizerKind::byte, byte_pieces(), has_end_token) {}
+
+  std::vector<int32_t> encode(std::string_view text, Unknown = Unknown::refuse) const override {
+    std::vector<int32_t> ids;
+    ids.reserve(text.size());
+    const int32_t line_feed = end_token().value_or('\n');
+    for (const char c : text) ids.push_back(c == '\n' ? line_feed : static_cast<uint8_t>(c));
+    return ids;
+  }
+
+  int64_t safe_cut(std::string_view text) const override { return static_cast<int64_t>(text.size()); }
+};
+
+// Incremental decoding for printing: the output is always valid UTF-8, although a character may span several tokens.
+class StreamDecoder {
+ public:
+  // Keeps a reference to the tokenizer.
+  explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  // Returns the characters that this token completes. An incomplete character is held back. Invalid bytes become
+  // U+FFFD, one for each incomplete prefix of a character or stray byte. Throws ValueError for an id outside the
+  // vocabulary.
+  std::string push(int32_t id);
+
+  // Call after the last token: returns U+FFFD if a character is incomplete, else nothing. The decoder can then be
+  // reused.
+  std::string finish();
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::string open_;
+};
 
 }  // namespace heed::data

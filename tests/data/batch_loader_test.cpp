@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "autograd/core/check.hpp"
-#include "data/ngram_source.hpp"
+#include "data/synthetic_source.hpp"
 
 namespace heed::data {
 namespace {

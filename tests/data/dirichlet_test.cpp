@@ -1,4 +1,4 @@
-#include "data/dirichlet.hpp"
+#include "data/markov_chain.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,6 @@
 
 #include "data/prepare.hpp"
 #include "data/text_source.hpp"
-#include "data/token_source.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace heed::data {

@@ -7,8 +7,7 @@
 #include <string>
 
 #include "autograd/core/check.hpp"
-#include "data/ngram_source.hpp"
-#include "data/skip_source.hpp"
+#include "data/synthetic_source.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace heed::data {

@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "autograd/core/check.hpp"
-#include "data/text/byte_tokenizer.hpp"
 #include "data/text/char_tokenizer.hpp"
+#include "data/text/tokenizer.hpp"
 #include "data/token_file.hpp"
 #include "tests/data/scratch.hpp"
 

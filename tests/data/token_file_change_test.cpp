@@ -1,6 +1,7 @@
 // A token file that another program changes while it is open, or that was changed before.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <hdf5.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,12 +10,11 @@
 
 #include "autograd/core/check.hpp"
 #include "data/io/checksum.hpp"
-#include "data/io/hdf5_call.hpp"
-#include "data/text/byte_tokenizer.hpp"
+#include "data/io/hdf5_handle.hpp"
+#include "data/text/tokenizer.hpp"
+#include "data/text_source.hpp"
 #include "data/token_file.hpp"
-#include "data/token_source.hpp"
 #include "tests/data/scratch.hpp"
-#include "train/checkpoint/hdf5_handle.hpp"
 
 namespace heed::data {
 namespace {
@@ -179,7 +179,7 @@ TEST_F(TokenFileChange, OfNameAndRightsIsNone) {
 // h5py in mode "r+", h5clear, HDFView: the file is opened for writing and closed again.
 void open_for_writing(const std::string& path) {
   const Hdf5Call call;
-  const train::hdf5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, "open it");
+  const Hdf5Handle file(hdf5_checked(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open it"));
 }
 
 TEST_F(TokenFileChange, ByHdf5OpenedForWritingIsNone) {

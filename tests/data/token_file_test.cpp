@@ -7,9 +7,9 @@
 
 #include "autograd/core/check.hpp"
 #include "data/batch_loader.hpp"
-#include "data/text/byte_tokenizer.hpp"
 #include "data/text/char_tokenizer.hpp"
-#include "data/token_source.hpp"
+#include "data/text/tokenizer.hpp"
+#include "data/text_source.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace heed::data {

@@ -12,7 +12,7 @@
 
 #include "data/io/checksum.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
-#include "train/checkpoint/checkpoint_block.hpp"
+#include "train/checkpoint/checkpoint_file.hpp"
 #include "train/checkpoint/hdf5_image.hpp"
 
 namespace {

@@ -50,7 +50,7 @@ LIBRARY_PLACES = [
     ),
     (r"nccl\.h", r"train/comm/nccl_communicator\.cpp"),
     (r"mpi\.h", r"train/comm/mpi_communicator\.cpp|tests/support/mpi_main\.cpp"),
-    (r"hdf5.*|H5.*", r"data/io/hdf5_(call|file)\.cpp|train/checkpoint/hdf5_handle\.hpp"),
+    (r"hdf5.*|H5.*", r"data/io/hdf5_(handle|file)\.cpp|train/checkpoint/hdf5_element\.hpp|tests/(data|fuzz|train)/.*"),
     (r"dnnl.*|oneapi/dnnl.*", r"autograd/cpu/(gemm/onednn_gemm|build_info)\.cpp"),
     (r"omp\.h", r"autograd/cpu/parallel\.cpp"),
     (r"hwy/contrib/math/.*", r"autograd/cpu/simd\.hpp"),

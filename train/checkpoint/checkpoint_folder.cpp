@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "autograd/core/host_limits.hpp"
-#include "data/io/durable_file.hpp"
+#include "data/io/atomic_file.hpp"
 #include "data/io/posix_file.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
 

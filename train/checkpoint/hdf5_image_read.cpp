@@ -5,13 +5,15 @@
 #include <utility>
 #include <vector>
 
-#include "data/io/hdf5_call.hpp"
-#include "train/checkpoint/hdf5_handle.hpp"
+#include "data/io/hdf5_handle.hpp"
+#include "train/checkpoint/hdf5_element.hpp"
 #include "train/checkpoint/hdf5_image.hpp"
 
 namespace heed::train {
 namespace hdf5 {
 namespace {
+
+using data::hdf5_checked, data::hdf5_printable, data::hdf5_properties, data::Hdf5Handle;
 
 // HDF5 would copy the image twice; these callbacks pass it the existing image. It is only read, so it never grows.
 H5FD_file_image_callbacks_t lend_image(std::string_view& image) {
@@ -31,13 +33,13 @@ H5FD_file_image_callbacks_t lend_image(std::string_view& image) {
   return callbacks;
 }
 
-Handle open_image(std::string_view& image) {
-  const Handle access = make_properties(H5P_FILE_ACCESS);
+Hdf5Handle open_image(std::string_view& image) {
+  const Hdf5Handle access = hdf5_properties(H5P_FILE_ACCESS);
   H5FD_file_image_callbacks_t callbacks = lend_image(image);
-  checked(H5Pset_fapl_core(access, kMemoryStep, false), "keep a file in memory");
-  checked(H5Pset_file_image_callbacks(access, &callbacks), "take a file in memory");
-  checked(H5Pset_file_image(access, const_cast<char*>(image.data()), image.size()), "take a file in memory");
-  return {H5Fopen(kNoFile, H5F_ACC_RDONLY, access), H5Fclose, "open it"};
+  hdf5_checked(H5Pset_fapl_core(access, kMemoryStep, false), "keep a file in memory");
+  hdf5_checked(H5Pset_file_image_callbacks(access, &callbacks), "take a file in memory");
+  hdf5_checked(H5Pset_file_image(access, const_cast<char*>(image.data()), image.size()), "take a file in memory");
+  return Hdf5Handle(hdf5_checked(H5Fopen(kNoFile, H5F_ACC_RDONLY, access), "open it"));
 }
 
 struct Link {
@@ -61,7 +63,7 @@ std::vector<Link> links_of(hid_t group, const std::string& path, int64_t max_lin
   };
   Listing listing{{}, static_cast<size_t>(max_links)};
   const herr_t ended_early =
-      checked(H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, add_link, &listing), "list group " + path);
+      hdf5_checked(H5Literate(group, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, add_link, &listing), "list group " + path);
   require<CheckpointError>(ended_early == 0, "group {} has more links than the file has room for", path);
   return std::move(listing.links);
 }
@@ -69,7 +71,7 @@ std::vector<Link> links_of(hid_t group, const std::string& path, int64_t max_lin
 // Call this before HDF5 follows the link: soft and external links lead to other objects and files, and so may a hard
 // link with a name such as "a/b".
 void require_link(const Link& link, const std::string& folder) {
-  const std::string path = folder + escaped(link.name);
+  const std::string path = folder + hdf5_printable(link.name);
   require<CheckpointError>(link.type == H5L_TYPE_HARD, "{} is {}, a checkpoint has hard links only", path,
                            link.type == H5L_TYPE_SOFT       ? "a soft link"
                            : link.type == H5L_TYPE_EXTERNAL ? "a link to another file"
@@ -83,13 +85,13 @@ class Dataset {
  public:
   explicit Dataset(hid_t id) : id_(id) {
     require_elements_inside();  // first: HDF5 opens the files of a virtual dataset to return its shape
-    const Handle space(H5Dget_space(id_), H5Sclose, "tell its shape");
-    const int rank = checked(H5Sget_simple_extent_ndims(space), "tell its number of dimensions");
+    const Hdf5Handle space(hdf5_checked(H5Dget_space(id_), "tell its shape"));
+    const int rank = hdf5_checked(H5Sget_simple_extent_ndims(space), "tell its number of dimensions");
     require<CheckpointError>(H5Sget_simple_extent_type(space) != H5S_NULL, "it has no shape");
     require<CheckpointError>(rank <= Shape::kMaxRank, "it has {} dimensions, at most {} are allowed", rank,
                              Shape::kMaxRank);
     std::array<hsize_t, Shape::kMaxRank> sizes{};
-    checked(H5Sget_simple_extent_dims(space, sizes.data(), nullptr), "tell its shape");
+    hdf5_checked(H5Sget_simple_extent_dims(space, sizes.data(), nullptr), "tell its shape");
     for (size_t i = 0; i < static_cast<size_t>(rank); ++i) {
       shape_ = shape_.with_appended(static_cast<int64_t>(sizes[i]));
     }
@@ -103,10 +105,10 @@ class Dataset {
 
   // Returns the index of the element type in `allowed`.
   size_t find_type(const std::vector<ElementType>& allowed) const {
-    const Handle type(H5Dget_type(id_), H5Tclose, "tell its type");
+    const Hdf5Handle type(hdf5_checked(H5Dget_type(id_), "tell its type"));
     std::string names;
     for (size_t i = 0; i < allowed.size(); ++i) {
-      if (checked(H5Tequal(type, allowed[i].stored), "compare its type") > 0) return i;
+      if (hdf5_checked(H5Tequal(type, allowed[i].stored), "compare its type") > 0) return i;
       names += (i == 0 ? "" : ", ") + std::string(allowed[i].name);
     }
     throw CheckpointError(fmt::format("its elements are of HDF5 class {} with {} bytes, they must be {}, little-endian",
@@ -127,22 +129,22 @@ class Dataset {
 
   void read(const ElementType& type, void* to) const {
     if (shape_.numel() == 0) return;
-    checked(H5Dread(id_, type.in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, to), "read it");
+    hdf5_checked(H5Dread(id_, type.in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, to), "read it");
   }
 
  private:
   // Throws if the elements are in other files or datasets, chunked or filtered.
   void require_elements_inside() const {
-    const Handle properties(H5Dget_create_plist(id_), H5Pclose, "tell its properties");
+    const Hdf5Handle properties(hdf5_checked(H5Dget_create_plist(id_), "tell its properties"));
     const H5D_layout_t layout = H5Pget_layout(properties);
     require<CheckpointError>(layout == H5D_CONTIGUOUS || layout == H5D_COMPACT,
                              "its elements are {}, they must be contiguous or compact",
                              layout == H5D_CHUNKED   ? "chunked"
                              : layout == H5D_VIRTUAL ? "those of other datasets"
                                                      : "in an unknown layout");
-    require<CheckpointError>(checked(H5Pget_external_count(properties), "tell where its elements are") == 0,
+    require<CheckpointError>(hdf5_checked(H5Pget_external_count(properties), "tell where its elements are") == 0,
                              "its elements are in other files, they must be in the checkpoint itself");
-    require<CheckpointError>(checked(H5Pget_nfilters(properties), "tell its filters") == 0,
+    require<CheckpointError>(hdf5_checked(H5Pget_nfilters(properties), "tell its filters") == 0,
                              "its elements go through filters, a checkpoint has none");
   }
 
@@ -168,7 +170,7 @@ class Walk {
  public:
   explicit Walk(std::string_view& image)
       : file_(open_image(image)), max_links_(static_cast<int64_t>(image.size()) / kLinkBytes) {
-    const Handle root(H5Gopen2(file_, "/", H5P_DEFAULT), H5Gclose, "open its root");
+    const Hdf5Handle root(hdf5_checked(H5Gopen2(file_, "/", H5P_DEFAULT), "open its root"));
     is_new(root);
     for (const Link& link : links_of(root, "/", max_links_)) {
       require_link(link, "");
@@ -180,9 +182,9 @@ class Walk {
   // Reads all datasets of a top-level group and its subgroups. The names passed to `read` are relative to the top-level
   // group.
   void read_top_group(const std::string& path, const ReadDataset& read) {
-    const bool exists = checked(H5Lexists(file_, path.c_str(), H5P_DEFAULT), "look for group " + path) > 0;
+    const bool exists = hdf5_checked(H5Lexists(file_, path.c_str(), H5P_DEFAULT), "look for group " + path) > 0;
     require<CheckpointError>(exists, "group {} is missing", path);
-    const Handle object(H5Oopen(file_, path.c_str(), H5P_DEFAULT), H5Oclose, "open " + path);
+    const Hdf5Handle object(hdf5_checked(H5Oopen(file_, path.c_str(), H5P_DEFAULT), "open " + path));
     require<CheckpointError>(is_new(object) && H5Iget_type(object) == H5I_GROUP, "{} is no group of its own", path);
     read_group(object, path, path.size() + 1, read);
   }
@@ -201,7 +203,7 @@ class Walk {
 #else
     H5O_info_t info;
 #endif
-    checked(H5Oget_info2(object, &info, H5O_INFO_BASIC), "tell where an object is");
+    hdf5_checked(H5Oget_info2(object, &info, H5O_INFO_BASIC), "tell where an object is");
     return seen_.insert(info.addr).second;
   }
 
@@ -211,7 +213,7 @@ class Walk {
     for (const Link& link : links) {
       const std::string inner = fmt::format("{}/{}", path, link.name);
       require<CheckpointError>(inner.size() - name_start <= kMaxNameLength, "the name of {} is too long", inner);
-      const Handle object(H5Oopen(group, link.name.c_str(), H5P_DEFAULT), H5Oclose, "open " + inner);
+      const Hdf5Handle object(hdf5_checked(H5Oopen(group, link.name.c_str(), H5P_DEFAULT), "open " + inner));
       const H5I_type_t kind = H5Iget_type(object);
       require<CheckpointError>(kind == H5I_GROUP || kind == H5I_DATASET, "{} is neither group nor dataset", inner);
       require<CheckpointError>(is_new(object), "{} is another name of a group or dataset that has one", inner);
@@ -223,7 +225,7 @@ class Walk {
     }
   }
 
-  Handle file_;
+  Hdf5Handle file_;
   std::set<haddr_t> seen_;
   int64_t max_links_;
 };

@@ -4,14 +4,16 @@
 #include <utility>
 
 #include "autograd/core/host_limits.hpp"
-#include "data/io/hdf5_call.hpp"
-#include "train/checkpoint/checkpoint_block.hpp"
-#include "train/checkpoint/hdf5_handle.hpp"
+#include "data/io/hdf5_handle.hpp"
+#include "train/checkpoint/checkpoint_file.hpp"
+#include "train/checkpoint/hdf5_element.hpp"
 #include "train/checkpoint/hdf5_image.hpp"
 
 namespace heed::train {
 namespace hdf5 {
 namespace {
+
+using data::hdf5_checked, data::hdf5_properties, data::Hdf5Handle;
 
 // HDF5 File Format Specification, superblock version 3.
 constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
@@ -32,17 +34,17 @@ class ImageWriter {
       : elements_(elements),
         image_(first_bytes),
         file_(create(image_, first_bytes)),
-        group_properties_(make_properties(H5P_GROUP_CREATE)),
-        dataset_properties_(make_properties(H5P_DATASET_CREATE)) {
-    checked(H5Pset_obj_track_times(group_properties_, false), "leave out timestamps");
-    checked(H5Pset_obj_track_times(dataset_properties_, false), "leave out timestamps");
-    checked(H5Pset_fill_time(dataset_properties_, H5D_FILL_TIME_NEVER), "leave out fill values");
+        group_properties_(hdf5_properties(H5P_GROUP_CREATE)),
+        dataset_properties_(hdf5_properties(H5P_DATASET_CREATE)) {
+    hdf5_checked(H5Pset_obj_track_times(group_properties_, false), "leave out timestamps");
+    hdf5_checked(H5Pset_obj_track_times(dataset_properties_, false), "leave out timestamps");
+    hdf5_checked(H5Pset_fill_time(dataset_properties_, H5D_FILL_TIME_NEVER), "leave out fill values");
   }
 
   void add_group(const std::string& path) {
     if (!groups_.insert(path).second) return;
-    const Handle group(H5Gcreate2(file_, path.c_str(), H5P_DEFAULT, group_properties_, H5P_DEFAULT), H5Gclose,
-                       "make group " + path);
+    const Hdf5Handle group(hdf5_checked(H5Gcreate2(file_, path.c_str(), H5P_DEFAULT, group_properties_, H5P_DEFAULT),
+                                        "make group " + path));
   }
 
   void add(const std::string& path, const ElementType& type, const Shape& shape, const void* data) {
@@ -51,18 +53,18 @@ class ImageWriter {
     }
     std::array<hsize_t, Shape::kMaxRank> sizes{};
     for (int i = 0; i < shape.rank(); ++i) sizes[static_cast<size_t>(i)] = static_cast<hsize_t>(shape[i]);
-    const Handle space(
-        shape.rank() == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape.rank(), sizes.data(), nullptr), H5Sclose,
-        "make a shape");
-    const Handle dataset(
-        H5Dcreate2(file_, path.c_str(), type.stored, space, H5P_DEFAULT, dataset_properties_, H5P_DEFAULT), H5Dclose,
-        "make dataset " + path);
+    const Hdf5Handle space(
+        hdf5_checked(shape.rank() == 0 ? H5Screate(H5S_SCALAR) : H5Screate_simple(shape.rank(), sizes.data(), nullptr),
+                     "make a shape"));
+    const Hdf5Handle dataset(
+        hdf5_checked(H5Dcreate2(file_, path.c_str(), type.stored, space, H5P_DEFAULT, dataset_properties_, H5P_DEFAULT),
+                     "make dataset " + path));
     if (shape.numel() == 0) return;
     if (elements_ == Elements::left_out) {
       left_out_bytes_ += checked_multiply(shape.numel(), static_cast<int64_t>(H5Tget_size(type.stored)));
       return;
     }
-    checked(H5Dwrite(dataset, type.in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "write dataset " + path);
+    hdf5_checked(H5Dwrite(dataset, type.in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), "write dataset " + path);
   }
 
   // Total over all datasets.
@@ -71,7 +73,7 @@ class ImageWriter {
   // Closes the file and returns its image. H5Fget_file_image() is not used: with the latest format, HDF5 1.10.8 returns
   // an image with a wrong checksum in its superblock.
   ByteBlock finish() {
-    file_.close("complete the file");
+    hdf5_checked(file_.close(), "complete the file");
     require<CheckpointError>(image_.size() > kBlockBytes + kSuperblockBytes, "HDF5 made no file in memory");
     const std::string_view superblock = image_.view().substr(kBlockBytes);
     int64_t end = 0;
@@ -96,22 +98,22 @@ class ImageWriter {
     return callbacks;
   }
 
-  static Handle create(ByteBlock& image, int64_t first_bytes) {
-    const Handle creation = make_properties(H5P_FILE_CREATE), access = make_properties(H5P_FILE_ACCESS);
-    checked(H5Pset_userblock(creation, kBlockBytes), "leave room for the first block");
-    checked(H5Pset_obj_track_times(creation, false), "leave out timestamps");
+  static Hdf5Handle create(ByteBlock& image, int64_t first_bytes) {
+    const Hdf5Handle creation = hdf5_properties(H5P_FILE_CREATE), access = hdf5_properties(H5P_FILE_ACCESS);
+    hdf5_checked(H5Pset_userblock(creation, kBlockBytes), "leave room for the first block");
+    hdf5_checked(H5Pset_obj_track_times(creation, false), "leave out timestamps");
     // The latest format of HDF5 1.10, so that a later library writes files that 1.10 can read.
-    checked(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), "choose a file version");
-    checked(H5Pset_fapl_core(access, static_cast<size_t>(first_bytes), false), "keep a file in memory");
+    hdf5_checked(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), "choose a file version");
+    hdf5_checked(H5Pset_fapl_core(access, static_cast<size_t>(first_bytes), false), "keep a file in memory");
     H5FD_file_image_callbacks_t callbacks = keep_in(image);
-    checked(H5Pset_file_image_callbacks(access, &callbacks), "keep a file in memory");
-    return {H5Fcreate(kNoFile, H5F_ACC_TRUNC, creation, access), H5Fclose, "make a file in memory"};
+    hdf5_checked(H5Pset_file_image_callbacks(access, &callbacks), "keep a file in memory");
+    return Hdf5Handle(hdf5_checked(H5Fcreate(kNoFile, H5F_ACC_TRUNC, creation, access), "make a file in memory"));
   }
 
   Elements elements_;
   int64_t left_out_bytes_ = 0;
   ByteBlock image_;
-  Handle file_, group_properties_, dataset_properties_;
+  Hdf5Handle file_, group_properties_, dataset_properties_;
   std::set<std::string> groups_;
 };
 

@@ -7,7 +7,7 @@
 
 #include "data/io/posix_file.hpp"
 #include "data/text/text_file.hpp"
-#include "data/token_source.hpp"
+#include "data/text_source.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
 #include "train/comm/init.hpp"
 #include "train/config/config_value.hpp"

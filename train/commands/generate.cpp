@@ -14,7 +14,7 @@
 #include "autograd/core/check.hpp"
 #include "autograd/tape.hpp"
 #include "data/io/posix_file.hpp"
-#include "data/text/stream_decoder.hpp"
+#include "data/text/tokenizer.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
 #include "train/config/config_value.hpp"
 #include "train/output/output.hpp"

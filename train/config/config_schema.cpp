@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "data/dirichlet.hpp"
 #include "data/markov_chain.hpp"
 #include "train/config/config_value.hpp"
 

@@ -9,8 +9,8 @@
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/host_limits.hpp"
+#include "data/io/atomic_file.hpp"
 #include "data/io/descriptor.hpp"
-#include "data/io/durable_file.hpp"
 #include "data/io/posix_file.hpp"
 
 namespace heed::train {

@@ -12,7 +12,7 @@
 #include <system_error>
 
 #include "autograd/core/check.hpp"
-#include "data/io/durable_file.hpp"
+#include "data/io/atomic_file.hpp"
 #include "data/io/posix_file.hpp"
 #include "train/checkpoint/checkpoint_folder.hpp"
 #include "train/config/config_schema.hpp"

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "autograd/core/check.hpp"
+#include "data/io/atomic_file.hpp"
 #include "data/io/checksum.hpp"
-#include "data/io/durable_file.hpp"
-#include "train/checkpoint/checkpoint_block.hpp"
+#include "train/checkpoint/checkpoint_file.hpp"
 #include "train/checkpoint/checkpoint_folder.hpp"
 #include "train/run/metrics.hpp"
 #include "train/run/version.hpp"

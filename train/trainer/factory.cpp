@@ -1,10 +1,8 @@
 #include "train/trainer/factory.hpp"
 
 #include "autograd/core/cuda_backend.hpp"
-#include "data/ngram_source.hpp"
-#include "data/skip_source.hpp"
+#include "data/synthetic_source.hpp"
 #include "data/text_source.hpp"
-#include "data/token_source.hpp"
 #include "optim/adamw.hpp"
 #include "optim/sgd.hpp"
 

@@ -1,10 +1,10 @@
 #include "data/io/hdf5_file.hpp"
 
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
-#include "data/io/hdf5_call.hpp"
+#include "data/io/hdf5_handle.hpp"
 #include "tests/data/scratch.hpp"
-#include "train/checkpoint/hdf5_handle.hpp"
 
 namespace heed::data {
 namespace {
@@ -23,10 +23,10 @@ TEST(Hdf5File, ElementsThatAreNotInTheFileAreRefusedBeforeAnyMemoryIsTaken) {
   EXPECT_EQ(Hdf5File::open(path).dataset("bytes", {Hdf5Type::u8}).size(), 25);
   {
     const Hdf5Call call;
-    const train::hdf5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, "open it");
-    const train::hdf5::Handle dataset(H5Dopen2(file, "bytes", H5P_DEFAULT), H5Dclose, "open its dataset");
+    const Hdf5Handle file(hdf5_checked(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open it"));
+    const Hdf5Handle dataset(hdf5_checked(H5Dopen2(file, "bytes", H5P_DEFAULT), "open its dataset"));
     const hsize_t size = hsize_t{1} << 45;
-    train::hdf5::checked(H5Dset_extent(dataset, &size), "grow");
+    hdf5_checked(H5Dset_extent(dataset, &size), "grow");
   }
   EXPECT_TRUE(contains(error_text<DataError>([&] { Hdf5File::open(path).dataset("bytes", {Hdf5Type::u8}); }),
                        {path, "bytes", "35184372088832 elements", "only 30 bytes"}));

@@ -1,11 +1,10 @@
-#include "data/text/stream_decoder.hpp"
+#include "data/text/tokenizer.hpp"
 
 #include <gtest/gtest.h>
 
 #include "autograd/core/check.hpp"
 #include "data/io/utf8.hpp"
 #include "data/text/bpe_tokenizer.hpp"
-#include "data/text/byte_tokenizer.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace heed::data {

@@ -7,7 +7,6 @@
 #include "autograd/core/check.hpp"
 #include "data/io/checksum.hpp"
 #include "data/text/bpe_tokenizer.hpp"
-#include "data/text/byte_tokenizer.hpp"
 #include "data/text/char_tokenizer.hpp"
 #include "tests/data/scratch.hpp"
 

@@ -8,7 +8,7 @@
 #include "data/io/checksum.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/train/checkpoint/checkpoint_samples.hpp"
-#include "train/checkpoint/checkpoint_block.hpp"
+#include "train/checkpoint/checkpoint_file.hpp"
 
 namespace heed::train {
 namespace {

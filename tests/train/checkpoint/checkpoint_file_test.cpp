@@ -8,7 +8,6 @@
 
 #include "tests/support/child_process.hpp"
 #include "tests/train/checkpoint/checkpoint_samples.hpp"
-#include "train/checkpoint/checkpoint_block.hpp"
 #include "train/checkpoint/hdf5_image.hpp"
 
 namespace heed::train {

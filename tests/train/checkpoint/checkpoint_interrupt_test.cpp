@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "data/io/durable_file.hpp"
+#include "data/io/atomic_file.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/train/checkpoint/checkpoint_samples.hpp"
 

@@ -10,7 +10,6 @@
 
 #include "data/io/checksum.hpp"
 #include "tests/train/tiny.hpp"
-#include "train/checkpoint/checkpoint_block.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
 
 namespace heed::test {

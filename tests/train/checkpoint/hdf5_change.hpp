@@ -1,14 +1,14 @@
 // Checkpoints that a program other than heed has changed, with a first block that fits.
 #pragma once
 
-#include "data/io/hdf5_call.hpp"
+#include <hdf5.h>
+
+#include "data/io/hdf5_handle.hpp"
 #include "tests/train/checkpoint/checkpoint_samples.hpp"
-#include "train/checkpoint/hdf5_handle.hpp"
 
 namespace heed::test {
 
-using train::hdf5::checked;
-using train::hdf5::Handle;
+using data::hdf5_checked, data::hdf5_properties, data::Hdf5Handle;
 
 class Hdf5ImageTest : public testing::Test {
  protected:
@@ -18,7 +18,7 @@ class Hdf5ImageTest : public testing::Test {
     train::save_checkpoint(path_, sample_content());
     {
       const data::Hdf5Call call;
-      const Handle file(H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, "open");
+      const Hdf5Handle file(hdf5_checked(H5Fopen(path_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "open"));
       run(file);
     }
     const std::string bytes = read_file(path_);
@@ -38,27 +38,28 @@ class Hdf5ImageTest : public testing::Test {
   const std::filesystem::path path_ = folder_.path() / "last.h5";
 };
 
-inline void remove(hid_t file, const char* name) { checked(H5Ldelete(file, name, H5P_DEFAULT), "remove"); }
+inline void remove(hid_t file, const char* name) { hdf5_checked(H5Ldelete(file, name, H5P_DEFAULT), "remove"); }
 
 // In the place of what has this name. Only without values and with properties nothing is written.
 inline void replace(hid_t file, const char* name, hid_t type, const std::vector<hsize_t>& sizes,
                     hid_t properties = H5P_DEFAULT, const void* values = nullptr) {
-  if (checked(H5Lexists(file, name, H5P_DEFAULT), "look") > 0) remove(file, name);
-  const Handle space(
+  if (hdf5_checked(H5Lexists(file, name, H5P_DEFAULT), "look") > 0) remove(file, name);
+  const Hdf5Handle space(hdf5_checked(
       sizes.empty() ? H5Screate(H5S_SCALAR) : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
-      H5Sclose, "shape");
-  const Handle dataset(H5Dcreate2(file, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT), H5Dclose, "make");
+      "shape"));
+  const Hdf5Handle dataset(
+      hdf5_checked(H5Dcreate2(file, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT), "make"));
   const std::vector<char> zeros(4096);
   if (values == nullptr && properties == H5P_DEFAULT) values = zeros.data();
-  if (values != nullptr) checked(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "write");
+  if (values != nullptr) hdf5_checked(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "write");
 }
 
 inline void make_group(hid_t file, const std::string& name) {
-  const Handle group(H5Gcreate2(file, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Gclose, "make");
+  const Hdf5Handle group(hdf5_checked(H5Gcreate2(file, name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "make"));
 }
 
 inline void link_again(hid_t file, const char* object, const std::string& name) {
-  checked(H5Lcreate_hard(file, object, file, name.c_str(), H5P_DEFAULT, H5P_DEFAULT), "link");
+  hdf5_checked(H5Lcreate_hard(file, object, file, name.c_str(), H5P_DEFAULT, H5P_DEFAULT), "link");
 }
 
 }  // namespace heed::test

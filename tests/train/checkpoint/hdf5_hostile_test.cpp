@@ -32,11 +32,11 @@ class ForeignElements : public Hdf5ImageTest {
  protected:
   ForeignElements() {
     write_file(secret_, std::string(kSecret) + std::string(4096, '!'));
-    const Handle file(H5Fcreate(other_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose, "make");
+    const Hdf5Handle file(hdf5_checked(H5Fcreate(other_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "make"));
     replace(file, "secret", H5T_STD_U8LE, {4}, H5P_DEFAULT, kSecret.data());
     replace(file, "step", H5T_STD_I64LE, {}, H5P_DEFAULT, kSecret.data());
     for (const char* name : {"tensors", "texts"}) {
-      const Handle group(H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), H5Gclose, "make");
+      const Hdf5Handle group(hdf5_checked(H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "make"));
     }
   }
 
@@ -60,7 +60,7 @@ TEST_F(ForeignElements, ExternalFiles) {
   };
   for (const Place& place : {Place{"texts/config", H5T_STD_U8LE, {18}}, Place{"tensors/odd", H5T_IEEE_F32LE, {3}},
                              Place{"integers/step", H5T_STD_I64LE, {}}, Place{"reals/nan", H5T_IEEE_F64LE, {}}}) {
-    const Handle external = train::hdf5::make_properties(H5P_DATASET_CREATE);
+    const Hdf5Handle external = hdf5_properties(H5P_DATASET_CREATE);
     H5Pset_external(external, secret_.c_str(), 0, H5F_UNLIMITED);
     expect_kept_secret([&](hid_t file) { replace(file, place.name, place.type, place.sizes, external); },
                        fmt::format("dataset {}: its elements are in other files", place.name));
@@ -69,19 +69,18 @@ TEST_F(ForeignElements, ExternalFiles) {
 
 TEST_F(ForeignElements, VirtualDatasets) {
   const hsize_t size = 4, unlimited = H5S_UNLIMITED;
-  const Handle four(H5Screate_simple(1, &size, nullptr), H5Sclose, "shape");
-  const Handle any(H5Screate_simple(1, &size, &unlimited), H5Sclose, "shape");
+  const Hdf5Handle four(hdf5_checked(H5Screate_simple(1, &size, nullptr), "shape"));
+  const Hdf5Handle any(hdf5_checked(H5Screate_simple(1, &size, &unlimited), "shape"));
   const hsize_t first = 0, step = 1;
   H5Sselect_hyperslab(any, H5S_SELECT_SET, &first, &step, &unlimited, nullptr);
   for (const hid_t space : {hid_t{four}, hid_t{any}}) {
-    const Handle virtual_layout = hdf5::make_properties(H5P_DATASET_CREATE);
-    checked(H5Pset_virtual(virtual_layout, space, other_.c_str(), "secret", space), "map");
+    const Hdf5Handle virtual_layout = hdf5_properties(H5P_DATASET_CREATE);
+    hdf5_checked(H5Pset_virtual(virtual_layout, space, other_.c_str(), "secret", space), "map");
     expect_kept_secret(
         [&](hid_t file) {
           remove(file, "texts/config");
-          const Handle dataset(
-              H5Dcreate2(file, "texts/config", H5T_STD_U8LE, space, H5P_DEFAULT, virtual_layout, H5P_DEFAULT), H5Dclose,
-              "make");
+          const Hdf5Handle dataset(hdf5_checked(
+              H5Dcreate2(file, "texts/config", H5T_STD_U8LE, space, H5P_DEFAULT, virtual_layout, H5P_DEFAULT), "make"));
         },
         "dataset texts/config: its elements are those of other datasets, they must be contiguous or compact");
   }
@@ -89,7 +88,7 @@ TEST_F(ForeignElements, VirtualDatasets) {
 
 TEST_F(ForeignElements, ChunksAndFilters) {
   const hsize_t chunk = 2;
-  const Handle chunked = hdf5::make_properties(H5P_DATASET_CREATE);
+  const Hdf5Handle chunked = hdf5_properties(H5P_DATASET_CREATE);
   H5Pset_chunk(chunked, 1, &chunk);
   const float values[3] = {1, 2, 3};
   expect_refused_after([&](hid_t file) { replace(file, "tensors/odd", H5T_IEEE_F32LE, {3}, chunked, values); },
@@ -100,7 +99,7 @@ TEST_F(ForeignElements, ChunksAndFilters) {
 }
 
 TEST_F(ForeignElements, CompactElementsAreInTheFile) {
-  const Handle compact = hdf5::make_properties(H5P_DATASET_CREATE);
+  const Hdf5Handle compact = hdf5_properties(H5P_DATASET_CREATE);
   H5Pset_layout(compact, H5D_COMPACT);
   const std::string text = "compact";
   change([&](hid_t file) { replace(file, "texts/config", H5T_STD_U8LE, {7}, compact, text.data()); });
@@ -117,15 +116,15 @@ TEST_F(ForeignElements, Links) {
       };
     };
     expect_kept_secret(in_its_place([&](hid_t file) {
-                         checked(H5Lcreate_soft("/reals/nan", file, name, H5P_DEFAULT, H5P_DEFAULT), "link");
+                         hdf5_checked(H5Lcreate_soft("/reals/nan", file, name, H5P_DEFAULT, H5P_DEFAULT), "link");
                        }),
                        std::string(name) + " is a soft link, a checkpoint has hard links only");
     for (const char* target : {"secret", "step", "tensors", "texts"}) {
-      expect_kept_secret(in_its_place([&](hid_t file) {
-                           checked(H5Lcreate_external(other_.c_str(), target, file, name, H5P_DEFAULT, H5P_DEFAULT),
-                                   "link");
-                         }),
-                         std::string(name) + " is a link to another file, a checkpoint has hard links only");
+      expect_kept_secret(
+          in_its_place([&](hid_t file) {
+            hdf5_checked(H5Lcreate_external(other_.c_str(), target, file, name, H5P_DEFAULT, H5P_DEFAULT), "link");
+          }),
+          std::string(name) + " is a link to another file, a checkpoint has hard links only");
     }
     H5L_class_t kind{};
     kind.version = H5L_LINK_CLASS_T_VERS;
@@ -133,12 +132,12 @@ TEST_F(ForeignElements, Links) {
     kind.trav_func = [](const char*, hid_t group, const void*, size_t, hid_t, hid_t) -> hid_t {
       return H5Oopen(group, "/reals/nan", H5P_DEFAULT);
     };
-    checked(H5Lregister(&kind), "register");
+    hdf5_checked(H5Lregister(&kind), "register");
     expect_kept_secret(in_its_place([&](hid_t file) {
-                         checked(H5Lcreate_ud(file, name, kind.id, "x", 1, H5P_DEFAULT, H5P_DEFAULT), "link");
+                         hdf5_checked(H5Lcreate_ud(file, name, kind.id, "x", 1, H5P_DEFAULT, H5P_DEFAULT), "link");
                        }),
                        std::string(name) + " is a user-defined link, a checkpoint has hard links only");
-    checked(H5Lunregister(kind.id), "forget");
+    hdf5_checked(H5Lunregister(kind.id), "forget");
   }
 }
 
@@ -148,7 +147,7 @@ TEST_F(Hdf5HostileTest, DatasetsThatShareTheirElements) {
   std::vector<std::pair<uint64_t, uint64_t>> numbers;  // each to be replaced by the other
   change([&](hid_t file) {
     const auto place = [&](const char* name) {
-      const Handle dataset(H5Dopen2(file, name, H5P_DEFAULT), H5Dclose, "open");
+      const Hdf5Handle dataset(hdf5_checked(H5Dopen2(file, name, H5P_DEFAULT), "open"));
       return H5Dget_offset(dataset) - kBlockBytes;
     };
     replace(file, "tensors/large", H5T_STD_U8LE, {1});
@@ -199,8 +198,8 @@ TEST_F(Hdf5HostileTest, GroupsThatDoubleTheirPaths) {
             make_group(file, path + "/a");
             link_again(file, (path + "/a").c_str(), path + "/b");
             path += "/a";
-            const Handle group(H5Oopen(file, path.c_str(), H5P_DEFAULT), H5Oclose, "open");
-            if (claims_one_link) checked(H5Odecr_refcount(group), "lie");
+            const Hdf5Handle group(hdf5_checked(H5Oopen(file, path.c_str(), H5P_DEFAULT), "open"));
+            if (claims_one_link) hdf5_checked(H5Odecr_refcount(group), "lie");
           }
         },
         "/b is another name of a group or dataset that has one");
@@ -224,13 +223,12 @@ TEST_F(Hdf5HostileTest, DeepGroupsAndManyLinks) {
 // heed has none and reads none.
 TEST_F(Hdf5HostileTest, ManyAttributesAreIgnored) {
   change([](hid_t file) {
-    const Handle space(H5Screate(H5S_SCALAR), H5Sclose, "shape");
+    const Hdf5Handle space(hdf5_checked(H5Screate(H5S_SCALAR), "shape"));
     for (const char* name : {"/", "tensors", "reals/nan"}) {
-      const Handle object(H5Oopen(file, name, H5P_DEFAULT), H5Oclose, "open");
+      const Hdf5Handle object(hdf5_checked(H5Oopen(file, name, H5P_DEFAULT), "open"));
       for (int i = 0; i < 1500; ++i) {
-        const Handle attribute(
-            H5Acreate2(object, std::to_string(i).c_str(), H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
-            "make");
+        const Hdf5Handle attribute(hdf5_checked(
+            H5Acreate2(object, std::to_string(i).c_str(), H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT), "make"));
       }
     }
   });

@@ -50,7 +50,7 @@ TEST_F(Hdf5ImageTest, AnotherShape) {
 
 // Small files that stand for much memory: the elements are not there.
 TEST_F(Hdf5ImageTest, ElementsThatAreNotStored) {
-  const Handle unwritten = hdf5::make_properties(H5P_DATASET_CREATE);
+  const Hdf5Handle unwritten = hdf5_properties(H5P_DATASET_CREATE);
   expect_refused_after(
       [&](hid_t file) {
         replace(file, "tensors/odd", H5T_IEEE_F32LE, {1'000'000, 1'000'000}, unwritten);
@@ -63,8 +63,8 @@ TEST_F(Hdf5ImageTest, ElementsThatAreNotStored) {
 TEST_F(Hdf5ImageTest, WhatIsNeitherGroupNorDataset) {
   expect_refused_after(
       [](hid_t file) {
-        const Handle type(H5Tcopy(H5T_STD_I32LE), H5Tclose, "copy");
-        checked(H5Tcommit2(file, "tensors/kind", type, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "add a type");
+        const Hdf5Handle type(hdf5_checked(H5Tcopy(H5T_STD_I32LE), "copy"));
+        hdf5_checked(H5Tcommit2(file, "tensors/kind", type, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), "add a type");
       },
       "tensors/kind is neither group nor dataset");
   expect_refused_after([](hid_t file) { replace(file, "more", H5T_STD_I64LE, {}); },

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "data/text/byte_tokenizer.hpp"
+#include "data/text/tokenizer.hpp"
 #include "data/token_file.hpp"
 #include "tests/train/tiny.hpp"
 #include "train/comm/agreement.hpp"
@@ -34,7 +34,8 @@ inline void expect_all_to_end_without_data(const std::string& device, const trai
   const TemporaryFolder folder;  // of this rank
   const std::string path = (folder.path() / "tokens.h5").string();
   constexpr int64_t kTokens = 30'000;
-  data::TokenFileWriter writer(path, data::ByteTokenizer(false), 0);
+  const data::ByteTokenizer tokenizer(false);
+  data::TokenFileWriter writer(path, tokenizer, 0);
   writer.append(std::vector<int32_t>(kTokens, 'a'));
   writer.finish({kTokens - 2000, 1000, 1000}, {"a.txt", kTokens, "00000000feedbeef", "test 1"});
   train::Trainer trainer(tiny_config({"source=tokens", "data.path=" + path, "batch_size=8", "device=" + device}), ranks,

@@ -1,4 +1,4 @@
-#include "data/io/new_file.hpp"
+#include "data/io/atomic_file.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

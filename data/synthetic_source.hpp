@@ -1,4 +1,5 @@
-// Dataset of sequences from one stationary Markov chain, whose exact distribution and entropies are known.
+// Synthetic datasets: sequences from one stationary Markov chain with random rows, whose exact distribution and
+// entropies are known.
 //
 // Every training sequence is new: its random numbers are those of (seed, update = step, row). The evaluation sequences
 // of a split have a random site of their own, so that evaluation never uses the random numbers of training. A split has
@@ -42,6 +43,36 @@ class MarkovSource : public Source {
 
   MarkovChain chain_;
   uint32_t seed_;
+};
+
+// n-gram dataset: the next token depends on the previous order - 1 tokens. The transition rows are drawn from a
+// hierarchical Dirichlet distribution, so that each longer context helps a little more than the previous one.
+struct NgramConfig {
+  int64_t order = 3;  // 1: independent tokens
+  int64_t vocab_size = 32;
+  std::vector<double> alpha = {32, 8, 4};  // `order` values, unigram first
+  uint32_t seed = 1;
+};
+
+class NgramSource final : public MarkovSource {
+ public:
+  // Throws ConfigError with the key, also if vocab_size^(order - 1) > 2^20 or vocab_size^order > 2^25.
+  explicit NgramSource(const NgramConfig& config);
+};
+
+// Skip dataset: the next token depends on the tokens at given offsets back, such as x_{t-1}, x_{t-3}, x_{t-4}. The
+// hierarchy of the rows has the offsets in the given order: the first one alone, then the first two …
+struct SkipConfig {
+  std::vector<int64_t> offsets;  // distinct, each at least 1
+  int64_t vocab_size = 0;
+  std::vector<double> alpha;  // offsets.size() + 1 values, unigram first
+  uint32_t seed = 1;
+};
+
+class SkipSource final : public MarkovSource {
+ public:
+  // Throws ConfigError with the key, also if vocab_size^max(offsets) > 2^20 or vocab_size^(offsets.size() + 1) > 2^25.
+  explicit SkipSource(const SkipConfig& config);
 };
 
 }  // namespace heed::data

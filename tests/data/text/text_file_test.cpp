@@ -1,4 +1,4 @@
-#include "data/text/text_form.hpp"
+#include "data/text/text_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,6 @@
 #include "data/prepare.hpp"
 #include "data/text_source.hpp"
 #include "data/token_file.hpp"
-#include "data/token_source.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace heed::data {

@@ -1,11 +1,11 @@
-#include "data/markov_source.hpp"
+#include "data/synthetic_source.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/host_limits.hpp"
-#include "data/dirichlet.hpp"
 
 namespace heed::data {
 
@@ -72,6 +72,29 @@ std::string context_name(int64_t context_tokens) {
   return context_tokens < 3 ? kNames[context_tokens] : fmt::format("{}-gram", context_tokens + 1);
 }
 
+MarkovConfig markov_config(const NgramConfig& config) {
+  constexpr int64_t kMaxOrder = MarkovChain::kMaxMemory + 1;
+  require<ConfigError>(1 <= config.order && config.order <= kMaxOrder, "data.order = {}, it must be 1 to {}",
+                       config.order, kMaxOrder);
+  std::vector<int64_t> offsets(config.order - 1);
+  std::iota(offsets.begin(), offsets.end(), 1);
+  return {config.vocab_size, std::move(offsets), config.alpha, config.seed,
+          fmt::format("data.order = {}", config.order)};
+}
+
+MarkovConfig markov_config(const SkipConfig& config) {
+  std::string list;
+  for (const int64_t offset : config.offsets) list += fmt::format("{}{}", list.empty() ? "" : ", ", offset);
+  const std::string depth = fmt::format("data.offsets = [{}]", list);
+  require<ConfigError>(!config.offsets.empty(), "{}, it must list at least one offset", depth);
+  for (auto offset = config.offsets.begin(); offset != config.offsets.end(); ++offset) {
+    require<ConfigError>(*offset >= 1, "{} holds {}, each must be at least 1", depth, *offset);
+    require<ConfigError>(std::find(config.offsets.begin(), offset, *offset) == offset,
+                         "{} holds {} twice, they must be distinct", depth, *offset);
+  }
+  return {config.vocab_size, config.offsets, config.alpha, config.seed, depth};
+}
+
 }  // namespace
 
 MarkovSource::MarkovSource(const MarkovConfig& config) : chain_(draw_chain(config)), seed_(config.seed) {}
@@ -134,5 +157,9 @@ std::vector<ContextEntropy> MarkovSource::entropies(int64_t seq_len) const {
   }
   return result;
 }
+
+NgramSource::NgramSource(const NgramConfig& config) : MarkovSource(markov_config(config)) {}
+
+SkipSource::SkipSource(const SkipConfig& config) : MarkovSource(markov_config(config)) {}
 
 }  // namespace heed::data
