@@ -6,7 +6,7 @@
 
 #include "autograd/anomaly.hpp"
 #include "autograd/core/accumulate.hpp"
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 #include "autograd/node.hpp"
 #include "autograd/tensor_impl.hpp"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "autograd/ops/linear.hpp"
-#include "autograd/ops/linear_gelu.hpp"
 #include "nn/parameter_store.hpp"
 
 namespace heed::nn {

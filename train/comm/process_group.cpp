@@ -9,9 +9,8 @@
 #include <cstring>
 
 #include "autograd/core/check.hpp"
-#include "autograd/core/control_group.hpp"
+#include "autograd/core/host_limits.hpp"
 #include "autograd/cpu/parallel.hpp"
-#include "autograd/cpu/thread_count.hpp"
 #include "train/comm/mpi_communicator.hpp"
 #include "train/comm/tcp_process_group.hpp"
 
