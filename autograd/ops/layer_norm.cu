@@ -21,7 +21,6 @@ namespace {
 template <int Group, int Held, int N>
 struct RowPlan {
   static constexpr int kGroup = Group, kWidth = N, kVectors = Held / N;
-  static constexpr int kMostColumns = Group * Held;
   static constexpr int kGroups = Group == kWarp ? 8 : 1, kThreads = Group * kGroups;
 };
 
@@ -156,7 +155,7 @@ __device__ __forceinline__ void write_partial_row(float* partial, int columns, c
   if constexpr (Plan::kGroups == 1) {
     for_each_vector<Plan>(columns, [&](int v, int column) { store<N>(partial + column, sum.vector[v]); });
   } else {
-    alignas(N * sizeof(float)) __shared__ float sums[Plan::kGroups][Plan::kMostColumns];
+    alignas(N * sizeof(float)) __shared__ float sums[Plan::kGroups][Plan::kGroup * Plan::kVectors * N];
     float* mine = sums[threadIdx.x / Plan::kGroup];
     __syncthreads();  // all threads are done with the previous `sums`
     for_each_vector<Plan>(columns, [&](int v, int column) { store<N>(mine + column, sum.vector[v]); });
