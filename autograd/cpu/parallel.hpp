@@ -56,8 +56,8 @@ void parallel_tasks(int64_t n, int64_t most_threads, FunctionRef<void(int64_t, i
 // Grain of simple elementwise loops: fewer elements are not worth waking another thread.
 inline constexpr int64_t kElementwiseGrain = 16384;
 
-// ---- The default number of threads, and the reason for it ----
-
+// The default number of threads of the process, and the reason for it: choose_threads() makes it, describe() puts it in
+// words.
 struct ThreadCount {
   enum class Reason { affinity, quota, variable, too_many };
   int threads = 1;
