@@ -10,12 +10,12 @@
 namespace heed::test {
 namespace {
 
-const std::string kV1 = "/sys/fs/cgroup/cpu,cpuacct", kV2 = "/sys/fs/cgroup";
+const std::string kV2 = "/sys/fs/cgroup", kV1Cpu = "/sys/fs/cgroup/cpu,cpuacct", kV1Memory = "/sys/fs/cgroup/memory";
 
 void write_v1(const FakeSystem& system, const std::string& group, const std::string& quota,
               const std::string& period = "100000") {
-  system.write(kV1 + group + "/cpu.cfs_quota_us", quota + "\n");
-  system.write(kV1 + group + "/cpu.cfs_period_us", period + "\n");
+  system.write(kV1Cpu + group + "/cpu.cfs_quota_us", quota + "\n");
+  system.write(kV1Cpu + group + "/cpu.cfs_period_us", period + "\n");
 }
 
 TEST(CpuQuota, OfVersion1) {
@@ -122,7 +122,6 @@ TEST(ControlGroups, OwnGroupFirst) {
 using Source = MemoryLimit::Source;
 
 constexpr int64_t kMiB = 1 << 20;
-const std::string kV2 = "/sys/fs/cgroup", kV1 = "/sys/fs/cgroup/memory";
 
 // A machine of 1 GiB, of which 800 MiB are available.
 void write_machine(const FakeSystem& system, const std::string& swap = "0") {
@@ -134,7 +133,7 @@ void write_machine(const FakeSystem& system, const std::string& swap = "0") {
 
 void write_group(const FakeSystem& system, const std::string& folder, const std::string& limit, int64_t use,
                  const std::string& statistics = "") {
-  const bool v1 = folder.starts_with(kV1);
+  const bool v1 = folder.starts_with(kV1Memory);
   system.write(folder + (v1 ? "/memory.limit_in_bytes" : "/memory.max"), limit + "\n");
   system.write(folder + (v1 ? "/memory.usage_in_bytes" : "/memory.current"), std::to_string(use) + "\n");
   system.write(folder + "/memory.stat", statistics);
@@ -188,9 +187,9 @@ TEST(MemoryLimit, OfAContainerOfVersion1) {
   const FakeSystem system;
   write_machine(system);
   system.use_version_1("/docker/12ab", "/docker/12ab");
-  write_group(system, kV1, "9223372036854771712", 100 * kMiB);
+  write_group(system, kV1Memory, "9223372036854771712", 100 * kMiB);
   EXPECT_EQ(memory_limit(system.root())->source, Source::machine);
-  write_group(system, kV1, std::to_string(150 * kMiB), 100 * kMiB,
+  write_group(system, kV1Memory, std::to_string(150 * kMiB), 100 * kMiB,
               "inactive_file 1\ntotal_inactive_file 10485760\ntotal_active_file 1048576\n");
   EXPECT_EQ(text_of(system), "61.0 MiB free of 150.0 MiB (memory limit of the container)");
 }
