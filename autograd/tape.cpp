@@ -6,7 +6,7 @@
 
 #include "autograd/anomaly.hpp"
 #include "autograd/core/accumulate.hpp"
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 #include "autograd/node.hpp"
 #include "autograd/tensor_impl.hpp"
 
@@ -18,9 +18,9 @@ std::atomic<uint64_t> next_sequence = 0;
 thread_local bool grad_mode = true;
 thread_local WorkObserver* work_observer = nullptr;
 thread_local GradientObserver* gradient_observer = nullptr;
-thread_local std::vector<Tensor>* graveyard = nullptr;  // set while Node::free() runs
+thread_local std::vector<Tensor>* to_free = nullptr;  // set while Node::free() runs
 
-void tell(Work::Kind kind, const char* name, const Tensor& result, const std::vector<Tensor>& inputs) {
+void notify(Work::Kind kind, const char* name, const Tensor& result, const std::vector<Tensor>& inputs) {
   if (work_observer != nullptr) work_observer->done({kind, name, &result, &inputs});
 }
 
@@ -52,21 +52,21 @@ Node::~Node() {
 void Node::free() {
   freed = true;
   // The tensors held here may be the last owners of other nodes: collect these in one list and free them in a loop.
-  if (graveyard != nullptr) {
-    std::move(inputs.begin(), inputs.end(), std::back_inserter(*graveyard));
+  if (to_free != nullptr) {
+    std::move(inputs.begin(), inputs.end(), std::back_inserter(*to_free));
     inputs.clear();
     backward = nullptr;
     return;
   }
-  std::vector<Tensor> dying = std::move(inputs);
+  std::vector<Tensor> owned = std::move(inputs);
   inputs.clear();
-  graveyard = &dying;
+  to_free = &owned;
   backward = nullptr;
-  while (!dying.empty()) {
-    const Tensor last = std::move(dying.back());
-    dying.pop_back();
+  while (!owned.empty()) {
+    const Tensor last = std::move(owned.back());
+    owned.pop_back();
   }
-  graveyard = nullptr;
+  to_free = nullptr;
 }
 
 // Connects tensor handles and nodes: the only code with access to the internals of both.
@@ -100,7 +100,7 @@ class Tape {
 Tensor record(const char* name, Output output, std::vector<Tensor> inputs, Backward backward) {
   Tensor result = Tape::take(std::move(output));
   if (detect_anomaly()) require_finite(name, current_scope(), "result", result, inputs);
-  tell(Work::Kind::forward, name, result, inputs);
+  notify(Work::Kind::forward, name, result, inputs);
   const bool wanted = grad_enabled() && std::any_of(inputs.begin(), inputs.end(),
                                                     [](const Tensor& input) { return input.requires_grad(); });
   if (!wanted) return result;
@@ -247,7 +247,7 @@ std::vector<std::shared_ptr<Node>> nodes_in_reverse_order(const std::shared_ptr<
   return nodes;
 }
 
-void tell_leaves(const Node& node) {
+void notify_leaves(const Node& node) {
   if (gradient_observer == nullptr) return;
   for (const Tensor& input : node.inputs) {
     if (input && input.requires_grad() && Tape::node_of(input) == nullptr) gradient_observer->added(input);
@@ -262,8 +262,8 @@ void run_node(Node& node) {
   try {
     node.backward(dy, gradients);
     gradients.finish();
-    tell(Work::Kind::backward, node.name, dy, node.inputs);
-    tell_leaves(node);
+    notify(Work::Kind::backward, node.name, dy, node.inputs);
+    notify_leaves(node);
   } catch (...) {
     gradients.abandon();
     throw;

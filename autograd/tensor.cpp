@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/core/accumulate.hpp"
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/tensor_impl.hpp"
 

@@ -1,6 +1,6 @@
 #include "nn/kv_cache.hpp"
 
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 #include "autograd/ops/copy.hpp"
 
 namespace heed::nn {

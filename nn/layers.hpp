@@ -3,7 +3,6 @@
 
 #include "autograd/ops/layer_norm.hpp"
 #include "autograd/ops/linear.hpp"
-#include "autograd/ops/linear_gelu.hpp"
 #include "nn/parameter_store.hpp"
 
 namespace heed::nn {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 #include "autograd/core/philox.hpp"
 #include "autograd/cpu/parallel.hpp"
-#include "autograd/ops/cast.hpp"
+#include "autograd/ops/copy.hpp"
 
 namespace heed::nn {
 namespace {

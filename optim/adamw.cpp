@@ -1,6 +1,6 @@
 #include "optim/adamw.hpp"
 
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 
 namespace heed::optim {
 namespace {

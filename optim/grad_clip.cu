@@ -1,8 +1,8 @@
-// Sum of squares, see cuda/sum.cuh: 4 bytes read per gradient, one multiplication and one addition in f64;
+// Sum of squares, see cuda/reduce.cuh: 4 bytes read per gradient, one multiplication and one addition in f64;
 // memory-bound.
 #include "optim/grad_clip.hpp"
 
-#include "autograd/cuda/sum.cuh"
+#include "autograd/cuda/reduce.cuh"
 
 namespace heed::cuda {
 namespace {

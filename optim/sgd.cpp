@@ -1,6 +1,6 @@
 #include "optim/sgd.hpp"
 
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 
 namespace heed::optim {
 

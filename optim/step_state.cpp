@@ -1,6 +1,6 @@
 #include "optim/step_state.hpp"
 
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/context.hpp"
 
 namespace heed::optim {
 

@@ -1,12 +1,29 @@
-// Memory that the system lets this process allocate, and out-of-memory errors that name the limit.
+// What the system lets this process use: memory and CPUs; and out-of-memory errors that name the limit.
 #pragma once
 
 #include <cstdint>
 #include <new>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace heed {
+
+// A Linux control group (cgroup): how containers and batch systems limit CPUs and memory. It limits its own processes
+// and those of its descendants, so every ancestor counts. Versions 1 and 2 are supported, also on a system that has
+// both. Sources: cgroups(7), proc(5), and the kernel's admin-guide/cgroup-v1 and cgroup-v2.
+struct ControlGroup {
+  int version = 2;     // 1 or 2
+  std::string folder;  // "/sys/fs/cgroup/cpu/docker/12ab"
+};
+
+// The cgroups that limit this process through a controller ("cpu" or "memory"): its own, then its ancestors. In a
+// container the list ends at the container's cgroup, because only that subtree is mounted. Empty if the system has no
+// cgroups. `root` is prefixed to every path: empty for the real system, the folder of a fake system in tests.
+std::vector<ControlGroup> control_groups(const std::string& controller, const std::string& root = "");
+
+// The number of CPUs that the cgroups allow: their smallest quota / period; nullopt if none has a limit.
+std::optional<double> cpu_quota(const std::string& root = "");
 
 struct MemoryLimit {
   enum class Source { machine, container, address_space, data_segment };

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "autograd/core/shape.hpp"
+#include "autograd/core/tensor_ref.hpp"
 
 namespace heed {
 
@@ -19,5 +19,11 @@ struct TokenRange {
 
 // Throws ValueError for `value` at flat index `flat` of the tokens: its name, position and allowed range.
 [[noreturn]] void throw_wrong_token(const TokenRange& range, int32_t value, int64_t flat);
+
+namespace cpu {
+// Throws ValueError with the first invalid token and its position, unless each token is in [0, range.vocabulary) or
+// equal to range.ignored. On CUDA the kernels check: cuda/token_check.cuh.
+void require_tokens(const ConstTensorRef& tokens, const TokenRange& range);
+}  // namespace cpu
 
 }  // namespace heed

@@ -24,11 +24,11 @@ class Gelu {
   }
 
   HWY_INLINE V value() const { return hn::Mul(x_, gate_); }
-  HWY_INLINE V slope(D d) const {
+  HWY_INLINE V derivative(D d) const {
     const auto two_root = hn::Set(d, static_cast<T>(2 * kRoot));
     const auto cubic = hn::Set(d, static_cast<T>(2 * kRoot * 3 * kCubic));
-    const auto gate_slope = hn::Mul(hn::NegMulAdd(gate_, gate_, gate_), hn::MulAdd(square_, cubic, two_root));
-    return hn::MulAdd(x_, gate_slope, gate_);
+    const auto gate_derivative = hn::Mul(hn::NegMulAdd(gate_, gate_, gate_), hn::MulAdd(square_, cubic, two_root));
+    return hn::MulAdd(x_, gate_derivative, gate_);
   }
 
  private:

@@ -2,7 +2,6 @@
 #define HWY_TARGET_INCLUDE "autograd/cpu/random_words.cpp"
 #include <hwy/foreach_target.h>
 
-#include "autograd/cpu/random_vectors.hpp"
 #include "autograd/cpu/random_words.hpp"
 
 HWY_BEFORE_NAMESPACE();

@@ -18,7 +18,7 @@
 #include <cstring>
 #include <limits>
 
-#include "autograd/core/bf16.hpp"
+#include "autograd/core/dtype.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "autograd/core/cuda_backend.hpp"
-#include "autograd/cuda/error.hpp"
 #include "autograd/cuda/runtime.hpp"
 
 namespace heed::cuda {

@@ -1,7 +1,6 @@
 // Stream-ordered work that the host does not wait for: copies of pinned memory, and captured graphs.
 #include "autograd/core/check.hpp"
 #include "autograd/core/cuda_backend.hpp"
-#include "autograd/cuda/error.hpp"
 #include "autograd/cuda/runtime.hpp"
 
 namespace heed::cuda {

@@ -1,4 +1,4 @@
-// The only function that launches kernels, and the computation of grid sizes.
+// The only function that launches kernels, the computation of grid sizes, and dynamic shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "autograd/core/check.hpp"
-#include "autograd/cuda/error.hpp"
 #include "autograd/cuda/runtime.hpp"
 
 namespace heed::cuda {
@@ -43,6 +42,18 @@ void launch(void (*kernel)(Parameters...), const LaunchShape& shape, std::type_i
   config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
   config.stream = stream();
   check(cudaLaunchKernelEx(&config, kernel, arguments...), "launch a kernel");
+}
+
+// Dynamic shared memory in a kernel: auto& tiles = dynamic_shared<Tiles>(); the launch must request sizeof(Tiles)
+// bytes.
+template <class T>
+__device__ __forceinline__ T& dynamic_shared() {
+#ifdef __CUDACC__
+  extern __shared__ __align__(128) unsigned char dynamic_shared_bytes[];
+  return *reinterpret_cast<T*>(dynamic_shared_bytes);
+#else
+  return *static_cast<T*>(hostcuda::dynamic_shared());
+#endif
 }
 
 }  // namespace heed::cuda

@@ -1,6 +1,5 @@
 // Checks whether this build has code that the device can run.
 #include "autograd/cuda/launch.cuh"
-#include "autograd/cuda/probe.hpp"
 
 namespace heed::cuda {
 namespace {

@@ -1,14 +1,11 @@
 #include "autograd/cuda/runtime.hpp"
 
-#include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/core/host_limits.hpp"
-#include "autograd/cuda/error.hpp"
-#include "autograd/cuda/fault.hpp"
-#include "autograd/cuda/probe.hpp"
 
 namespace heed::cuda {
 namespace {
@@ -67,6 +64,20 @@ Status find_devices() {
   return found;
 }
 
+std::string advice(cudaError_t error) {
+  switch (error) {
+    case cudaErrorNoKernelImageForDevice:
+      return fmt::format("; this heed has code for {}: build it with CMAKE_CUDA_ARCHITECTURES for this card",
+                         status().architectures);
+    case cudaErrorInsufficientDriver:
+      return "; the driver is older than this CUDA needs: install a newer one, or set train.device = \"cpu\"";
+    case cudaErrorMemoryAllocation:
+      return "; lower train.micro_batch_size, or set train.recompute = true";
+    default:
+      return {};
+  }
+}
+
 struct Runtime {
   cudaStream_t stream = nullptr;
   cublasLtHandle_t blas = nullptr;
@@ -119,6 +130,19 @@ void copy(void* to, const void* from, int64_t bytes, cudaMemcpyKind kind) {
 }
 
 }  // namespace
+
+void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) [[likely]] {
+    return;
+  }
+  cudaGetLastError();  // clear the error, or the next call would report it
+  throw DeviceError(
+      fmt::format("CUDA: {}: {} ({}){}", what, cudaGetErrorString(error), cudaGetErrorName(error), advice(error)));
+}
+
+void check(cublasStatus_t status, const char* what) {
+  require<DeviceError>(status == CUBLAS_STATUS_SUCCESS, "cuBLASLt: {}: {}", what, cublasLtGetStatusString(status));
+}
 
 const Status& status() {
   static const Status found = find_devices();

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 #include "autograd/tape.hpp"
 
 namespace heed {

@@ -11,9 +11,9 @@
 
 #include <cmath>
 
-#include "autograd/cuda/fault.cuh"
 #include "autograd/cuda/launch.cuh"
 #include "autograd/cuda/reduce.cuh"
+#include "autograd/cuda/token_check.cuh"
 
 namespace heed::cuda {
 namespace {

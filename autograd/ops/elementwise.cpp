@@ -1,7 +1,7 @@
 #include "autograd/ops/elementwise.hpp"
 
 #include "autograd/core/accumulate.hpp"
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 #include "autograd/tape.hpp"
 
 namespace heed {

@@ -44,7 +44,8 @@ void gelu_range(const ActivationForward& p, int64_t begin, int64_t end) {
 }
 
 void gelu_backward_range(const ActivationBackward& p, int64_t begin, int64_t end) {
-  write(p.dx, begin, end, [&](auto d, auto read) HWY_ATTR { return hn::Mul(read(p.dy), Gelu(d, read(p.x)).slope(d)); });
+  write(p.dx, begin, end,
+        [&](auto d, auto read) HWY_ATTR { return hn::Mul(read(p.dy), Gelu(d, read(p.x)).derivative(d)); });
 }
 
 void relu_range(const ActivationForward& p, int64_t begin, int64_t end) {

@@ -1,6 +1,6 @@
 #include "autograd/ops/embedding.hpp"
 
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 #include "autograd/tape.hpp"
 
 namespace heed {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "autograd/core/token_range.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/cpu/simd.hpp"
-#include "autograd/cpu/token_range.hpp"
 #include "autograd/ops/embedding.hpp"
 
 HWY_BEFORE_NAMESPACE();

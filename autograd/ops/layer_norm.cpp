@@ -1,6 +1,6 @@
 #include "autograd/ops/layer_norm.hpp"
 
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 #include "autograd/tape.hpp"
 
 namespace heed {

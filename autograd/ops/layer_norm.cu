@@ -1,5 +1,5 @@
 // Threads: a warp keeps a row of up to 512 elements in registers, a thread block of 128 or 512 threads one of up to
-// 2048 or 8192; longer rows: layer_norm_wide.cu. The next row is prefetched during the computation of a row.
+// 2048 or 8192; longer rows: layer_norm_wide.cuh. The next row is prefetched during the computation of a row.
 //
 // Forward: each thread group strides over rows and keeps weight and bias in registers. Memory: x read once, y written
 // once, 4 bytes per element in bf16, 8 in f32, and 8 bytes per row. About 8 operations per element, memory-bound.
@@ -10,10 +10,94 @@
 // The bits depend on the shape only.
 #include "autograd/ops/layer_norm.hpp"
 
-#include "autograd/ops/layer_norm_row.cuh"
+#include "autograd/ops/layer_norm_wide.cuh"
 
 namespace heed::cuda {
 namespace {
+
+// A thread group of Group threads (a warp or a thread block) keeps rows of up to Group * Held elements in registers:
+// each thread Held of them, in vectors of N adjacent elements. Thread blocks of warps have 8 thread groups, to be worth
+// launching.
+template <int Group, int Held, int N>
+struct RowPlan {
+  static constexpr int kGroup = Group, kWidth = N, kVectors = Held / N;
+  static constexpr int kGroups = Group == kWarp ? 8 : 1, kThreads = Group * kGroups;
+};
+
+// The longest row that is kept in registers; longer ones are read several times, see layer_norm_wide.cuh.
+constexpr int64_t kWidestHeldRow = 512 * 16;
+
+// Calls f with the smallest plan that fits a row. Single elements (N = 1) are for rows that cannot be moved in vectors,
+// which are rare: there one plan for each size of thread group is enough. The bits do not depend on Held.
+template <int N, class F>
+void visit_row_plan(int64_t columns, F f) {
+  if constexpr (N > 1) {
+    if (columns <= 32 * 8) return f(RowPlan<32, 8, N>{});
+    if (columns > 32 * 16 && columns <= 128 * 8) return f(RowPlan<128, 8, N>{});
+    if (columns > 128 * 16 && columns <= 512 * 8) return f(RowPlan<512, 8, N>{});
+  }
+  if (columns <= 32 * 16) return f(RowPlan<32, 16, N>{});
+  if (columns <= 128 * 16) return f(RowPlan<128, 16, N>{});
+  f(RowPlan<512, 16, N>{});
+}
+
+// Calls f(v, column) for each vector of a row that this thread holds.
+template <class Plan, class F>
+__device__ __forceinline__ void for_each_vector(int columns, F f) {
+  const int lane = static_cast<int>(threadIdx.x) % Plan::kGroup;
+#pragma unroll
+  for (int v = 0; v < Plan::kVectors; ++v) {
+    const int column = (v * Plan::kGroup + lane) * Plan::kWidth;
+    if (column < columns) f(v, column);
+  }
+}
+
+// The elements of a row that a thread holds: in the storage dtype, and as floats.
+template <class Plan, class T>
+struct HeldRow {
+  Vector<T, Plan::kWidth> vector[Plan::kVectors];
+
+  __device__ __forceinline__ void fetch(const T* row, int columns) {
+    for_each_vector<Plan>(columns, [&](int v, int column) { vector[v] = cuda::fetch<Plan::kWidth>(row + column); });
+  }
+};
+template <class Plan>
+struct HeldFloats {
+  Floats<Plan::kWidth> vector[Plan::kVectors] = {};
+
+  // Loads element by element, as parameters need not be aligned. nullptr: zeros.
+  __device__ __forceinline__ void load_parameters(const float* parameters, int columns) {
+    if (parameters == nullptr) return;
+    for_each_vector<Plan>(columns, [&](int v, int column) {
+#pragma unroll
+      for (int i = 0; i < Plan::kWidth; ++i) vector[v].value[i] = parameters[column + i];
+    });
+  }
+};
+
+// Sums over the threads of a thread group; each of them gets the result. All threads of the thread block must call it.
+template <class Plan, int Count>
+__device__ __forceinline__ void sum_over_group(float (&sums)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) sums[i] = warp_reduce(sums[i], Sum{});
+  if constexpr (Plan::kGroup > kWarp) {
+    constexpr int kWarps = Plan::kGroup / kWarp;
+    __shared__ float partial[kWarps][Count];
+    const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+    __syncthreads();  // all threads are done with the previous `partial`
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      if (lane == i) partial[warp][i] = sums[i];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      sums[i] = partial[0][i];
+#pragma unroll
+      for (int other = 1; other < kWarps; ++other) sums[i] += partial[other][i];
+    }
+  }
+}
 
 template <class Plan, class T>
 __global__ void __launch_bounds__(Plan::kThreads) layer_norm_forward_kernel(NormalizeRows<T> p) {
@@ -71,7 +155,7 @@ __device__ __forceinline__ void write_partial_row(float* partial, int columns, c
   if constexpr (Plan::kGroups == 1) {
     for_each_vector<Plan>(columns, [&](int v, int column) { store<N>(partial + column, sum.vector[v]); });
   } else {
-    alignas(N * sizeof(float)) __shared__ float sums[Plan::kGroups][Plan::kMostColumns];
+    alignas(N * sizeof(float)) __shared__ float sums[Plan::kGroups][Plan::kGroup * Plan::kVectors * N];
     float* mine = sums[threadIdx.x / Plan::kGroup];
     __syncthreads();  // all threads are done with the previous `sums`
     for_each_vector<Plan>(columns, [&](int v, int column) { store<N>(mine + column, sum.vector[v]); });

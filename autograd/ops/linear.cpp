@@ -1,9 +1,10 @@
 #include "autograd/ops/linear.hpp"
 
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 #include "autograd/tape.hpp"
 
 namespace heed {
+namespace {
 
 void check_linear(const char* operation, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require<DTypeError>(is_floating(x.dtype()), "{}: x is {}, it must be f32, bf16 or f64", operation, x.dtype());
@@ -20,6 +21,8 @@ void check_linear(const char* operation, const Tensor& x, const Tensor& weight, 
                       operation, bias.dtype(), x.dtype(), accumulation_dtype(x.dtype()));
 }
 
+}  // namespace
+
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_linear("linear", x, weight, bias);
   Output y(x.shape().with_last(weight.shape()[0]), x.dtype(), x.device());
@@ -33,6 +36,28 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                    .x = x,
                    .weight = weight});
   });
+}
+
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check_linear("linear_gelu", x, weight, bias);
+  Output y(x.shape().with_last(weight.shape()[0]), x.dtype(), x.device());
+  // Allocated even if no backward follows: another GEMM might round differently, and a recomputed Transformer block
+  // would then not reproduce its first forward pass.
+  const Tensor kept = empty(y.ref().shape, x.dtype(), x.device());
+  HEED_DISPATCH(x.device(), linear_gelu_forward,
+                {.y = y.ref(), .kept = kept.ref(), .x = x, .weight = weight, .bias = bias});
+  return record("linear_gelu", std::move(y), {x, weight, bias},
+                [x, weight, kept](const Tensor& dy, Gradients& gradients) {
+                  // Safe in place: `kept` never leaves this operation.
+                  HEED_DISPATCH(x.device(), linear_gelu_du, {.kept = kept.ref(), .dy = dy});
+                  HEED_DISPATCH(x.device(), linear_backward,
+                                {.dx = gradients.sink(0),
+                                 .dweight = gradients.parameter_sink(1),
+                                 .dbias = gradients.sink(2),
+                                 .dy = kept,
+                                 .x = x,
+                                 .weight = weight});
+                });
 }
 
 }  // namespace heed

@@ -1,8 +1,8 @@
-// Forward: cuda/sum.cuh; 2 or 4 bytes read per element. Backward: fills dx with one value, 2 or 4 bytes written per
+// Forward: cuda/reduce.cuh; 2 or 4 bytes read per element. Backward: fills dx with one value, 2 or 4 bytes written per
 // element, and also read if it accumulates. Both are memory-bound.
 #include "autograd/ops/reduce.hpp"
 
-#include "autograd/cuda/sum.cuh"
+#include "autograd/cuda/reduce.cuh"
 
 namespace heed::cuda {
 namespace {

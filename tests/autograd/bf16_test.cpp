@@ -1,4 +1,4 @@
-#include "autograd/core/bf16.hpp"
+#include "autograd/core/dtype.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/ops/cast.hpp"
 #include "autograd/tape.hpp"
 
 namespace heed::test {

@@ -1,5 +1,5 @@
 // linear_gelu beside linear and gelu as two operations: on the CPU the same bits, in no more memory.
-#include "autograd/ops/linear_gelu.hpp"
+#include "autograd/ops/linear.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include "autograd/check/op_case.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/ops/elementwise.hpp"
-#include "autograd/ops/linear.hpp"
 #include "autograd/tape.hpp"
 
 namespace heed::test {

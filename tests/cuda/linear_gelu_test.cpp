@@ -1,5 +1,5 @@
 // Which way linear_gelu goes on CUDA, and that both ways lead to the same place.
-#include "autograd/ops/linear_gelu.hpp"
+#include "autograd/ops/linear.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/cuda/gemm.hpp"
 #include "autograd/ops/elementwise.hpp"
-#include "autograd/ops/linear.hpp"
 #include "autograd/tape.hpp"
 #include "tests/cuda/cuda_test.hpp"
 #include "tests/support/op_runs.hpp"

@@ -7,7 +7,6 @@
 #include "autograd/cuda/gemm.hpp"
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/linear.hpp"
-#include "autograd/ops/linear_gelu.hpp"
 #include "tests/cuda/cuda_test.hpp"
 
 namespace heed::test {

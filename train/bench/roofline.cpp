@@ -7,7 +7,7 @@
 #include "autograd/check/op_case.hpp"
 #include "autograd/core/context.hpp"
 #include "autograd/core/cuda_backend.hpp"
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/ops/linear.hpp"
 #include "train/bench/bench_timing.hpp"

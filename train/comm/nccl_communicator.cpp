@@ -9,7 +9,6 @@
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/cuda_backend.hpp"
-#include "autograd/cuda/error.hpp"
 #include "autograd/cuda/runtime.hpp"
 #include "train/comm/agreement.hpp"
 

@@ -8,9 +8,8 @@
 #include <cstdlib>
 
 #include "autograd/core/check.hpp"
-#include "autograd/core/control_group.hpp"
+#include "autograd/core/host_limits.hpp"
 #include "autograd/cpu/parallel.hpp"
-#include "autograd/cpu/thread_count.hpp"
 #include "train/comm/launch.hpp"
 
 namespace heed::comm {

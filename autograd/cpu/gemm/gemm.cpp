@@ -62,13 +62,15 @@ void gemm(Context& context, const Gemm<float>& product) {
   uses_onednn(product) ? run_onednn(product) : block_gemm(context, product);
 }
 
-void gemm(Context& context, const Gemm<double>& product, const Epilogue& done) { block_gemm(context, product, &done); }
+void gemm(Context& context, const Gemm<double>& product, const Epilogue& epilogue) {
+  block_gemm(context, product, &epilogue);
+}
 
-void gemm(Context& context, const Gemm<float>& product, const Epilogue& done) {
-  if (!uses_onednn(product)) return block_gemm(context, product, &done);
+void gemm(Context& context, const Gemm<float>& product, const Epilogue& epilogue) {
+  if (!uses_onednn(product)) return block_gemm(context, product, &epilogue);
   run_onednn(product);
   parallel_for(product.m, ceil_divide(kElementwiseGrain, product.n), [&](int64_t begin, int64_t end) {
-    done({begin, end, 0, product.n});
+    epilogue({begin, end, 0, product.n});
   });
 }
 

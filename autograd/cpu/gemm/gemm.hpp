@@ -35,10 +35,10 @@ void gemm(Context& context, const Gemm<double>& product);
 void gemm(Context& context, const Gemm<Bf16>& product);
 void gemm(Context& context, const Gemm<Bf16, float>& product);
 
-// GEMM with an epilogue callback: calls done(part) once for each complete part of C, from any thread. The parts cover
-// C. With the blocked GEMM, the part is still in a cache then.
-void gemm(Context& context, const Gemm<float>& product, const Epilogue& done);
-void gemm(Context& context, const Gemm<double>& product, const Epilogue& done);
+// GEMM with an epilogue callback: calls epilogue(part) once for each complete part of C, from any thread. The parts
+// cover C. With the blocked GEMM, the part is still in a cache then.
+void gemm(Context& context, const Gemm<float>& product, const Epilogue& epilogue);
+void gemm(Context& context, const Gemm<double>& product, const Epilogue& epilogue);
 
 // Whether the CPU has bf16 instructions (AVX512_BF16) that oneDNN can use for bf16 GEMMs. Otherwise the operands are
 // widened to f32 first, with the same accuracy, but slower than an f32 GEMM.

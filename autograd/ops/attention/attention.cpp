@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/core/dispatch.hpp"
+#include "autograd/core/device.hpp"
 #include "autograd/tape.hpp"
 
 namespace heed {

@@ -20,8 +20,7 @@ GemmProblem<T> problem_of(int64_t m, int64_t n, int64_t k, int form) {
 struct Size {
   int64_t m, n, k;
 };
-// One element; strips and panels that are not whole; more than kSteps and kColumns; an odd number of steps in halves,
-// and a product too large for halves.
+// One element; edge tiles; more than kKC and kNC; an odd k with split-K, and a product too large for split-K.
 const std::vector<Size> kSizes = {{1, 1, 1},      {8, 32, 16},   {9, 33, 17},     {7, 31, 130},
                                   {40, 96, 257},  {33, 65, 300}, {12, 40, 1100},  {5, 1030, 20},
                                   {70, 520, 515}, {600, 9, 40},  {1030, 130, 257}};

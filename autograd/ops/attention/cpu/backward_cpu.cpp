@@ -9,7 +9,7 @@
 #define HWY_TARGET_INCLUDE "autograd/ops/attention/cpu/backward_cpu.cpp"
 #include <hwy/foreach_target.h>
 
-#include "autograd/cpu/gemm/block.hpp"
+#include "autograd/cpu/gemm/micro_kernel.hpp"
 #include "autograd/ops/attention/cpu/dropout.hpp"
 #include "autograd/ops/attention/cpu/plan.hpp"
 #include "autograd/ops/attention/cpu/softmax.hpp"

@@ -6,7 +6,7 @@
 #define HEED_AUTOGRAD_OPS_ATTENTION_DROPOUT_HPP
 #endif
 
-#include "autograd/cpu/random_vectors.hpp"
+#include "autograd/cpu/random_words.hpp"
 #include "autograd/cpu/simd.hpp"
 #include "autograd/ops/attention/cpu/plan.hpp"
 

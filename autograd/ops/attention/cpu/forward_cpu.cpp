@@ -11,7 +11,7 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/cpu/gemm/block.hpp"
+#include "autograd/cpu/gemm/micro_kernel.hpp"
 #include "autograd/ops/attention/cpu/dropout.hpp"
 #include "autograd/ops/attention/cpu/plan.hpp"
 #include "autograd/ops/attention/cpu/softmax.hpp"

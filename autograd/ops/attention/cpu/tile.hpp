@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "autograd/cpu/gemm/panels.hpp"
+#include "autograd/cpu/gemm/micro_kernel.hpp"
 #include "autograd/cpu/simd.hpp"
 #include "autograd/ops/attention/cpu/plan.hpp"
 

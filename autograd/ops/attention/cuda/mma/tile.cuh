@@ -7,8 +7,8 @@
 // mma.m16n8k16 with 32 rows per warp, for 2 with 16.
 #pragma once
 
+#include "autograd/cuda/launch.cuh"
 #include "autograd/cuda/mma.cuh"
-#include "autograd/cuda/shared.cuh"
 #include "autograd/ops/attention/cuda/dropout.cuh"
 #include "autograd/ops/attention/cuda/problem.cuh"
 

@@ -8,8 +8,8 @@
 // Rows in shared memory are padded by 4 elements, so that 16 bytes of each of 8 rows are in different banks.
 #pragma once
 
+#include "autograd/cuda/launch.cuh"
 #include "autograd/cuda/reduce.cuh"
-#include "autograd/cuda/shared.cuh"
 #include "autograd/ops/attention/cuda/dropout.cuh"
 #include "autograd/ops/attention/cuda/problem.cuh"
 

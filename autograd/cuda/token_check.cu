@@ -1,9 +1,9 @@
-#include "autograd/cuda/fault.hpp"
+// The host side of token checks: where the fault is kept, and how it becomes an error.
+#include "autograd/cuda/token_check.cuh"
 
 #include <cstring>
 
 #include "autograd/core/cuda_backend.hpp"
-#include "autograd/cuda/error.hpp"
 #include "autograd/cuda/runtime.hpp"
 
 namespace heed::cuda {

@@ -1,23 +1,49 @@
-// Layer norm of rows that do not fit in registers: each pass reads the row again, usually from L2.
+// The parameters of the layer norm kernels, and layer norm of rows that do not fit in registers: each pass reads the
+// row again, usually from L2.
 //
 // Threads: a thread block of 512 per row; for dweight and dbias, a thread per vector of columns and chunk of rows.
 // Memory: forward reads x three times and writes y; backward reads dy and x three times and writes dx. Bound by L2.
 // The bits depend on the shape only.
-#include "autograd/ops/layer_norm_row.cuh"
+#pragma once
+
+#include "autograd/cuda/column_sum.cuh"
+#include "autograd/cuda/element.cuh"
+#include "autograd/cuda/reduce.cuh"
+#include "autograd/ops/layer_norm.hpp"
 
 namespace heed::cuda {
-namespace {
 
-constexpr int kThreads = 512;
+// Kernel parameters. dweight, dbias: partial sums, one row per chunk, or nullptr; dx may be x, or nullptr.
+template <class T>
+struct NormalizeRows {
+  T* y;
+  float *mean, *rstd;
+  const T* x;
+  const float *weight, *bias;
+  int64_t rows, columns;
+  float eps;
+};
+template <class T>
+struct DifferentiateRows {
+  T* dx;
+  bool add;
+  float *dweight, *dbias;
+  const T *dy, *x;
+  const float *weight, *mean, *rstd;
+  RowChunks chunks;
+  int64_t columns;
+};
+
+constexpr int kWideThreads = 512;
 
 // Calls f(column) for each vector of a row that this thread processes.
 template <int N, class F>
 __device__ __forceinline__ void for_each_column(int64_t columns, F f) {
-  for (int64_t column = static_cast<int64_t>(threadIdx.x) * N; column < columns; column += kThreads * N) f(column);
+  for (int64_t column = static_cast<int64_t>(threadIdx.x) * N; column < columns; column += kWideThreads * N) f(column);
 }
 
 template <int N, class T>
-__global__ void __launch_bounds__(kThreads) layer_norm_forward_wide_kernel(NormalizeRows<T> p) {
+__global__ void __launch_bounds__(kWideThreads) layer_norm_forward_wide_kernel(NormalizeRows<T> p) {
   const int64_t row = blockIdx.x;
   const T* x = p.x + row * p.columns;
   float sum = 0;
@@ -26,14 +52,14 @@ __global__ void __launch_bounds__(kThreads) layer_norm_forward_wide_kernel(Norma
 #pragma unroll
     for (int i = 0; i < N; ++i) sum += xs.value[i];
   });
-  const float mean = block_reduce<kThreads>(sum, 0.0f, Sum{}) / static_cast<float>(p.columns);
+  const float mean = block_reduce<kWideThreads>(sum, 0.0f, Sum{}) / static_cast<float>(p.columns);
   float squares = 0;
   for_each_column<N>(p.columns, [&](int64_t column) {
     const Floats<N> xs = load<N>(x + column);
 #pragma unroll
     for (int i = 0; i < N; ++i) squares += (xs.value[i] - mean) * (xs.value[i] - mean);
   });
-  const float variance = block_reduce<kThreads>(squares, 0.0f, Sum{}) / static_cast<float>(p.columns);
+  const float variance = block_reduce<kWideThreads>(squares, 0.0f, Sum{}) / static_cast<float>(p.columns);
   const float rstd = 1.0f / sqrtf(variance + p.eps);
   for_each_column<N>(p.columns, [&](int64_t column) {
     Floats<N> xs = load<N>(x + column);
@@ -52,8 +78,8 @@ __global__ void __launch_bounds__(kThreads) layer_norm_forward_wide_kernel(Norma
 
 // dweight and dbias. Must run before dx is written, which may overwrite x.
 template <int N, class T>
-__global__ void __launch_bounds__(kThreads) sum_wide_kernel(DifferentiateRows<T> p) {
-  const int64_t column = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N, chunk = blockIdx.y;
+__global__ void __launch_bounds__(kWideThreads) sum_wide_kernel(DifferentiateRows<T> p) {
+  const int64_t column = (static_cast<int64_t>(blockIdx.x) * kWideThreads + threadIdx.x) * N, chunk = blockIdx.y;
   if (column >= p.columns) return;
   const int64_t end = p.chunks.begin(chunk + 1);
   Floats<N> dweight{}, dbias{};
@@ -71,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) sum_wide_kernel(DifferentiateRows<T>
 }
 
 template <int N, class T>
-__global__ void __launch_bounds__(kThreads) layer_norm_backward_wide_kernel(DifferentiateRows<T> p) {
+__global__ void __launch_bounds__(kWideThreads) layer_norm_backward_wide_kernel(DifferentiateRows<T> p) {
   const int64_t row = blockIdx.x;
   const T *x = p.x + row * p.columns, *dy = p.dy + row * p.columns;
   const float mean = p.mean[row], rstd = p.rstd[row];
@@ -85,8 +111,8 @@ __global__ void __launch_bounds__(kThreads) layer_norm_backward_wide_kernel(Diff
       sum_gx += g * ((xs.value[i] - mean) * rstd);
     }
   });
-  const float mean_g = block_reduce<kThreads>(sum_g, 0.0f, Sum{}) / static_cast<float>(p.columns);
-  const float mean_gx = block_reduce<kThreads>(sum_gx, 0.0f, Sum{}) / static_cast<float>(p.columns);
+  const float mean_g = block_reduce<kWideThreads>(sum_g, 0.0f, Sum{}) / static_cast<float>(p.columns);
+  const float mean_gx = block_reduce<kWideThreads>(sum_gx, 0.0f, Sum{}) / static_cast<float>(p.columns);
   T* to = p.dx + row * p.columns;
   for_each_column<N>(p.columns, [&](int64_t column) {
     const Floats<N> xs = load<N>(x + column), dys = load<N>(dy + column);
@@ -101,33 +127,26 @@ __global__ void __launch_bounds__(kThreads) layer_norm_backward_wide_kernel(Diff
 }
 
 template <int N, class T>
-void differentiate(const DifferentiateRows<T>& p) {
+void run_backward_wide(const DifferentiateRows<T>& p) {
   if (p.dweight != nullptr || p.dbias != nullptr) {
     launch(sum_wide_kernel<N, T>,
-           {{blocks_for(p.columns, kThreads * N), static_cast<unsigned>(p.chunks.count)}, kThreads}, p);
+           {{blocks_for(p.columns, kWideThreads * N), static_cast<unsigned>(p.chunks.count)}, kWideThreads}, p);
   }
   if (p.dx == nullptr || p.chunks.rows == 0) return;
-  launch(layer_norm_backward_wide_kernel<N, T>, {blocks_for(p.chunks.rows, 1), kThreads}, p);
+  launch(layer_norm_backward_wide_kernel<N, T>, {blocks_for(p.chunks.rows, 1), kWideThreads}, p);
 }
-
-}  // namespace
 
 template <class T>
 void normalize_wide(const NormalizeRows<T>& p) {
   constexpr int kVector = kPerVector<T>;
   const bool wide = can_move<kVector>(p.columns, p.x, p.y);
   launch(wide ? layer_norm_forward_wide_kernel<kVector, T> : layer_norm_forward_wide_kernel<1, T>,
-         {blocks_for(p.rows, 1), kThreads}, p);
+         {blocks_for(p.rows, 1), kWideThreads}, p);
 }
 template <class T>
 void differentiate_wide(const DifferentiateRows<T>& p) {
   constexpr int kVector = kPerVector<T>;
-  can_move<kVector>(p.columns, p.x, p.dy, p.dx) ? differentiate<kVector>(p) : differentiate<1>(p);
+  can_move<kVector>(p.columns, p.x, p.dy, p.dx) ? run_backward_wide<kVector>(p) : run_backward_wide<1>(p);
 }
-
-template void normalize_wide(const NormalizeRows<float>&);
-template void normalize_wide(const NormalizeRows<__nv_bfloat16>&);
-template void differentiate_wide(const DifferentiateRows<float>&);
-template void differentiate_wide(const DifferentiateRows<__nv_bfloat16>&);
 
 }  // namespace heed::cuda

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "autograd/core/token_range.hpp"
+#include "autograd/cuda/element.cuh"
 
 namespace heed::cuda {
 
@@ -17,7 +18,7 @@ struct Fault {
 };
 static_assert(std::is_trivially_copyable_v<Fault>);
 
-// The kernel argument for token checks, see fault.cuh.
+// The kernel argument for token checks.
 struct TokenCheck {
   Fault* fault = nullptr;
   uint32_t launch = 0;
@@ -27,9 +28,17 @@ struct TokenCheck {
 // The check for one kernel launch.
 TokenCheck token_check(const TokenRange& range);
 
-// Queues a copy of the fault to the host. Stream-ordered: throw_if_fault() may read it after the host has waited.
-void queue_fault();
-// Throws ValueError as the CPU does, and clears the fault.
-void throw_if_fault();
+// Whether a token is in range. If not, stores it in the fault: of the wrong tokens of one launch, the one at the first
+// position, whatever the order of threads. Positions are below 2^32: the data of more tokens would not fit into any
+// memory.
+__device__ inline bool allows(const TokenCheck& check, int32_t token, int64_t position) {
+  if (token >= 0 && token < check.range.vocabulary) return true;
+  const uint32_t holder = atomicCAS(&check.fault->launch, 0u, check.launch);
+  if (holder == 0) check.fault->range = check.range;
+  if (holder == 0 || holder == check.launch) {
+    atomicMax(&check.fault->first, ~(static_cast<unsigned long long>(position) << 32 | static_cast<uint32_t>(token)));
+  }
+  return false;
+}
 
 }  // namespace heed::cuda

@@ -1,3 +1,5 @@
+// Sorts tokens on the device, so that all positions of a token are adjacent, in ascending order.
+//
 // LSD radix sort with 8-bit digits: one pass per byte of `vocabulary`, so at most 3 passes for vocabularies below 2^24.
 //
 // A pass has three kernels: thread blocks of 256 count the digits of a tile of 2048 entries; one thread block per digit
@@ -5,19 +7,27 @@
 // warp processes a contiguous part of a tile, 32 entries at a time, and finds by ballots which of its lanes hold the
 // same digit. Memory: 8 bytes per entry are read twice and written once per pass; for 32768 tokens 1 MB, so the number
 // of launches dominates. Only integers are counted, so the result does not depend on the order of threads.
-#include "autograd/ops/embedding_sort.hpp"
+#pragma once
 
 #include <bit>
+#include <cstdint>
+#include <utility>
 
+#include "autograd/core/context.hpp"
 #include "autograd/cuda/launch.cuh"
 #include "autograd/cuda/reduce.cuh"
 
 namespace heed::cuda {
-namespace {
+
+// A token and its row of dy (or of partial sums). kNoRow: the entry has a token but no row.
+struct TokenEntry {
+  static constexpr uint32_t kNoRow = 0xFFFFFFFF;
+  uint32_t row, token;
+};
 
 constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
-constexpr int kThreads = kDigits, kWarps = kThreads / kWarp;  // one thread per digit
-constexpr int kRounds = 8, kTile = kThreads * kRounds;
+constexpr int kSortThreads = kDigits, kSortWarps = kSortThreads / kWarp;  // one thread per digit
+constexpr int kSortRounds = 8, kSortTile = kSortThreads * kSortRounds;
 
 // Input of a pass: the first pass reads the tokens themselves, the others the entries of the pass before.
 struct FromTokens {
@@ -40,9 +50,9 @@ __device__ __forceinline__ uint32_t digit(TokenEntry entry, int shift) { return 
 template <class F>
 __device__ __forceinline__ void for_each_round(F f) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kTile + warp * (kWarp * kRounds) + lane;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kSortTile + warp * (kWarp * kSortRounds) + lane;
 #pragma unroll
-  for (int round = 0; round < kRounds; ++round) f(round, first + round * kWarp);
+  for (int round = 0; round < kSortRounds; ++round) f(round, first + round * kWarp);
 }
 
 // Prefix sum over the thread block: the sum over the threads before this one, and over all.
@@ -50,7 +60,7 @@ struct Scan {
   uint32_t before, all;
 };
 __device__ __forceinline__ Scan scan_over_block(uint32_t value) {
-  __shared__ uint32_t sums[kWarps];
+  __shared__ uint32_t sums[kSortWarps];
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   uint32_t sum = value;
 #pragma unroll
@@ -63,7 +73,7 @@ __device__ __forceinline__ Scan scan_over_block(uint32_t value) {
   __syncthreads();
   Scan result{sum - value, 0};
 #pragma unroll
-  for (int other = 0; other < kWarps; ++other) {
+  for (int other = 0; other < kSortWarps; ++other) {
     if (other < warp) result.before += sums[other];
     result.all += sums[other];
   }
@@ -72,7 +82,7 @@ __device__ __forceinline__ Scan scan_over_block(uint32_t value) {
 
 // counts: (digits, tiles)
 template <class Source>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSortThreads)
     count_digits_kernel(uint32_t* counts, Source source, int64_t count, int shift) {
   __shared__ uint32_t bins[kDigits];
   bins[threadIdx.x] = 0;
@@ -85,10 +95,11 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Exclusive prefix sum over the tiles, in place; one thread block per digit. totals (digits): the sum over all tiles.
-__global__ void __launch_bounds__(kThreads) add_tiles_before_kernel(uint32_t* counts, uint32_t* totals, int64_t tiles) {
+static __global__ void __launch_bounds__(kSortThreads)
+    add_tiles_before_kernel(uint32_t* counts, uint32_t* totals, int64_t tiles) {
   uint32_t* of_digit = counts + blockIdx.x * tiles;
   uint32_t total = 0;
-  for (int64_t first = 0; first < tiles; first += kThreads) {
+  for (int64_t first = 0; first < tiles; first += kSortThreads) {
     const int64_t tile = first + threadIdx.x;
     const Scan scan = scan_over_block(tile < tiles ? of_digit[tile] : 0);
     if (tile < tiles) of_digit[tile] = total + scan.before;
@@ -110,14 +121,14 @@ __device__ __forceinline__ unsigned lanes_with(uint32_t digit, bool holds) {
 }
 
 template <class Source>
-__global__ void __launch_bounds__(kThreads) place_kernel(TokenEntry* to, Source source, int64_t count, int shift,
-                                                         const uint32_t* counts, const uint32_t* totals) {
-  __shared__ uint32_t next[kWarps][kDigits];  // destination of a warp's next entry of each digit
+__global__ void __launch_bounds__(kSortThreads) place_kernel(TokenEntry* to, Source source, int64_t count, int shift,
+                                                             const uint32_t* counts, const uint32_t* totals) {
+  __shared__ uint32_t next[kSortWarps][kDigits];  // destination of a warp's next entry of each digit
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
 #pragma unroll
-  for (int w = 0; w < kWarps; ++w) next[w][threadIdx.x] = 0;
+  for (int w = 0; w < kSortWarps; ++w) next[w][threadIdx.x] = 0;
   __syncthreads();
-  TokenEntry entries[kRounds] = {};
+  TokenEntry entries[kSortRounds] = {};
   for_each_round([&](int round, int64_t i) {
     if (i >= count) return;
     entries[round] = source(i);
@@ -127,7 +138,7 @@ __global__ void __launch_bounds__(kThreads) place_kernel(TokenEntry* to, Source 
   uint32_t place =
       scan_over_block(totals[threadIdx.x]).before + counts[static_cast<int64_t>(threadIdx.x) * gridDim.x + blockIdx.x];
 #pragma unroll
-  for (int w = 0; w < kWarps; ++w) {
+  for (int w = 0; w < kSortWarps; ++w) {
     const uint32_t of_warp = next[w][threadIdx.x];
     next[w][threadIdx.x] = place;
     place += of_warp;
@@ -146,16 +157,26 @@ __global__ void __launch_bounds__(kThreads) place_kernel(TokenEntry* to, Source 
 
 template <class Source>
 void sort_by_digit(const Context& context, TokenEntry* to, Source source, int64_t count, int shift) {
-  const unsigned tiles = blocks_for(count, kTile);
+  const unsigned tiles = blocks_for(count, kSortTile);
   const Scratch<uint32_t> counts(context, int64_t{kDigits} * tiles), totals(context, kDigits);
-  launch(count_digits_kernel<Source>, {tiles, kThreads}, counts.data(), source, count, shift);
-  launch(add_tiles_before_kernel, {kDigits, kThreads}, counts.data(), totals.data(), int64_t{tiles});
-  launch(place_kernel<Source>, {tiles, kThreads}, to, source, count, shift, counts.data(), totals.data());
+  launch(count_digits_kernel<Source>, {tiles, kSortThreads}, counts.data(), source, count, shift);
+  launch(add_tiles_before_kernel, {kDigits, kSortThreads}, counts.data(), totals.data(), int64_t{tiles});
+  launch(place_kernel<Source>, {tiles, kSortThreads}, to, source, count, shift, counts.data(), totals.data());
 }
 
-}  // namespace
+// Stable sort of (token i, row i), i = 0 … count - 1, by token. A token outside [0, vocabulary) becomes token
+// `vocabulary` without a row, at the end. Throws ShapeError for 2^32 - 1 tokens or more.
+class SortedTokens {
+ public:
+  SortedTokens(const Context& context, const int32_t* tokens, int64_t count, int64_t vocabulary);
+  const TokenEntry* entries() const { return sorted_; }
 
-SortedTokens::SortedTokens(const Context& context, const int32_t* tokens, int64_t count, int64_t vocabulary)
+ private:
+  Scratch<TokenEntry> a_, b_;
+  const TokenEntry* sorted_ = nullptr;
+};
+
+inline SortedTokens::SortedTokens(const Context& context, const int32_t* tokens, int64_t count, int64_t vocabulary)
     : a_(context, count), b_(context, count) {
   require<ShapeError>(count < TokenEntry::kNoRow, "embedding: {} tokens are too many to sort", count);
   if (count == 0) return;

@@ -1,10 +1,10 @@
-// Writes or adds a bias to each row of C. One thread per element, neighbouring threads in a row: C is written once, and
-// read before if it is added to. Used for GEMMs with one row or column, so the time is that of a launch.
+// The bias of a GEMM. put_bias() writes or adds it to each row of C. One thread per element, neighbouring threads in a
+// row: C is written once, and read before if it is added to. Used for GEMMs with one row or column, so the time is that
+// of a launch.
 #include <algorithm>
 
-#include "autograd/cuda/element.cuh"
+#include "autograd/cuda/elementwise.cuh"
 #include "autograd/cuda/gemm.hpp"
-#include "autograd/cuda/launch.cuh"
 
 namespace heed::cuda {
 namespace {
@@ -20,6 +20,10 @@ __global__ void put_bias_kernel(T* c, const float* bias, int64_t rows, int64_t c
   }
 }
 
+struct Identity {
+  __device__ float operator()(float x) const { return x; }
+};
+
 }  // namespace
 
 void put_bias(Context&, const Gemm& p) {
@@ -30,6 +34,10 @@ void put_bias(Context&, const Gemm& p) {
     launch(put_bias_kernel<T>, {static_cast<unsigned>(blocks), kThreads}, elements<T>(p.c), elements<float>(p.bias),
            p.m, p.n, p.add);
   });
+}
+
+void round_to_bf16(Context&, void* y, const float* x, int64_t n) {
+  elementwise(n, Identity{}, static_cast<__nv_bfloat16*>(y), x);
 }
 
 }  // namespace heed::cuda
