@@ -125,7 +125,7 @@ TEST_F(RanksOnCuda, EvaluateAsOneRank) {
 
 TEST_F(RanksOnCuda, ShareNoDevice) {
   if (ranks_.size() == 1) return;
-  setenv("HOSTCUDA_DEVICE_ID", "5", 1);  // as the host execution has it
+  setenv("HOSTCUDA_DEVICE_ID", "5", 1);  // as the emulator has it
   try {
     comm::make_nccl_communicator(ranks_);
     ADD_FAILURE() << "two ranks share a device";

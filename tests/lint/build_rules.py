@@ -38,20 +38,20 @@ def flags_in_commands(commands):
     return found
 
 
-# Has targets only with HEED_CUDA=HOST or HOST_CHECK, each of which leaves out some of its sources.
-HOST_CUDA = "tests/cuda_host/"
+# A project of its own, of which a build of heed leaves out some sources.
+EMULATOR = "tests/hostcuda/"
 # Built only where there is MPI.
 NEEDS_MPI = re.compile(r"tests/support/mpi_main\.cpp")
 
 
 def every_source_is_built(tree, commands, root):
     built = {os.path.realpath(os.path.join(entry["directory"], entry["file"])) for entry in commands}
-    named = re.findall(r"[\w./]+", tree.files.get(HOST_CUDA + "CMakeLists.txt", ""))
-    built.update(os.path.realpath(os.path.join(root, HOST_CUDA, name)) for name in named)
+    named = re.findall(r"[\w./]+", tree.files.get(EMULATOR + "CMakeLists.txt", ""))
+    built.update(os.path.realpath(os.path.join(root, EMULATOR, name)) for name in named)
     return [
         Violation(path, 1, "not-built", "no target has this source: add it to CMakeLists.txt")
         for path in tree.cpp()
-        if (path.endswith(".cpp") or path.startswith(HOST_CUDA) and path.endswith(".cu"))
+        if (path.endswith(".cpp") or path.startswith(EMULATOR) and path.endswith(".cu"))
         and os.path.realpath(os.path.join(root, path)) not in built
         and not NEEDS_MPI.fullmatch(path)
     ]

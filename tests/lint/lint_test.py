@@ -26,9 +26,18 @@ def macro_lines(count):
 # rule function: (files with a violation, "file:line: rule" that must be reported, files without)
 CASES = {
     "included_files_exist": (
-        {"nn/a.cpp": '\n#include "../autograd/tape.hpp"\n', **TAPE},
-        "nn/a.cpp:2: include-path",
-        {"nn/a.cpp": '#include "autograd/tape.hpp"\n#include <vector>\n// #include "gone.hpp"\n', **TAPE},
+        {
+            "nn/a.cpp": '\n#include "../autograd/tape.hpp"\n',
+            "tests/hostcuda/src/a.cpp": '#include "autograd/tape.hpp"\n',
+            **TAPE,
+        },
+        ["nn/a.cpp:2: include-path", "tests/hostcuda/src/a.cpp:1: include-path"],
+        {
+            "nn/a.cpp": '#include "autograd/tape.hpp"\n#include <vector>\n// #include "gone.hpp"\n',
+            "tests/hostcuda/src/a.cpp": '#include "src/b.hpp"\n',
+            "tests/hostcuda/src/b.hpp": ONCE,
+            **TAPE,
+        },
     ),
     "folders": (
         {"optim/a.cpp": '#include "nn/b.hpp"\n', "nn/b.hpp": ONCE},
@@ -205,8 +214,8 @@ class Rules(unittest.TestCase):
         tree = SourceTree({"nn/a.cpp": "", "nn/b.cpp": ""})
         self.assertEqual(["nn/b.cpp:1: not-built"], reports(build_rules.every_source_is_built(tree, [command], "/")))
 
-    def test_host_cuda_sources_are_named_by_their_own_build(self):
-        folder = "tests/cuda_host/"
+    def test_sources_of_the_emulator_are_named_by_its_own_build(self):
+        folder = "tests/hostcuda/"
         tree = SourceTree(
             {
                 folder + "CMakeLists.txt": "add_library(a src/a.cpp\n  b_test.cu)\n",

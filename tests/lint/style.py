@@ -8,7 +8,7 @@ MAX_LINES = 500
 MAX_MACROS = 4  # function-like, in the code; the tests may have as many of their own
 LAUNCH_FILE = "autograd/cuda/launch.cuh"
 OUTPUT_FILE = "train/output/output.cpp"
-MAY_EXIT = re.compile(r"train/commands/main\.cpp|train/comm/.*|tests/cuda_host/.*")
+MAY_EXIT = re.compile(r"train/commands/main\.cpp|train/comm/.*|tests/hostcuda/.*")
 TOP_LEVEL = set(
     "autograd nn optim data train configs tests heed CMakeLists.txt CMakePresets.json"
     " README.md CONTRIBUTING.md LICENSE docs".split()
@@ -62,19 +62,19 @@ def pragma_once(tree):
         for path in tree.cpp()
         if path.endswith((".hpp", ".cuh", ".h"))
         and not re.search(r"^#pragma once$|HWY_TARGET_TOGGLE", tree.code(path), re.M)
-        and not path.startswith("tests/cuda_host/")
+        and not path.startswith("tests/hostcuda/")
     ]
 
 
 def launches(tree):
-    paths = [path for path in tree.cpp() if path != LAUNCH_FILE and not path.startswith("tests/cuda_host/")]
+    paths = [path for path in tree.cpp() if path != LAUNCH_FILE and not path.startswith("tests/hostcuda/")]
     return search(tree, paths, r"<<<|\bcudaLaunchKernel\w*", "launch", f"kernels are started only by {LAUNCH_FILE}")
 
 
 def macros(tree):
     found = []
     for in_tests, where in ((False, "the code"), (True, "the tests")):
-        paths = [p for p in tree.cpp() if p.startswith("tests/") == in_tests and not p.startswith("tests/cuda_host/")]
+        paths = [p for p in tree.cpp() if p.startswith("tests/") == in_tests and not p.startswith("tests/hostcuda/")]
         uses = search(tree, paths, r"#[ \t]*define[ \t]+\w+\([^)]*\)", "macros", "{0}")
         if len(uses) > MAX_MACROS:
             text = f"{len(uses)} function-like macros in {where}, at most {MAX_MACROS}: "

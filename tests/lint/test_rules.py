@@ -50,7 +50,7 @@ def bounds_have_names(tree):
         found.append(Violation(path, line, "tolerance", f"the bound {bound}: name it in {TOLERANCES}"))
 
     for path in tree.cpp():
-        if not path.startswith("tests/") or path == TOLERANCES or path.startswith(("tests/cuda_host/", "tests/bench/")):
+        if not path.startswith("tests/") or path == TOLERANCES or path.startswith(("tests/hostcuda/", "tests/bench/")):
             continue
         code = tree.code(path)
         for line, arguments in calls(code, r"(?:EXPECT|ASSERT)_NEAR"):
