@@ -222,7 +222,7 @@ std::vector<double> hierarchical_dirichlet_rows(int64_t vocab_size, std::span<co
       const double* parent = parents.data() + (c % num_parents) * vocab_size;
       const std::span<double> row(rows.data() + c * vocab_size, vocab_size);
       for (int64_t x = 0; x < vocab_size; ++x) {
-        stream.update = static_cast<uint64_t>(c * vocab_size + x);
+        stream.step = static_cast<uint64_t>(c * vocab_size + x);
         row[x] = log_gamma_variate(stream, alpha[level] * parent[x]);
       }
       normalize(row);

@@ -93,7 +93,7 @@ enum class RandomPlace : uint32_t {
 };
 
 // ln of a Gamma(shape, 1) variate, shape >= 0; -inf for shape 0. Rejection sampling uses an unknown number of random
-// numbers, so each variate needs its own stream (its own `update`).
+// numbers, so each variate needs its own stream (its own `step`).
 //   shape >= 1: d = shape - 1/3, v = (1 + z / sqrt(9 d))^3, accept if ln u < z^2 / 2 + d (1 - v + ln v); ln(d v)
 //   shape <  1: ln G(shape) = ln G(shape + 1) + ln(u) / shape, which is finite even if G underflows to 0 in double
 // Marsaglia and Tsang 2000, "A simple method for generating gamma variables" (ACM TOMS 26, 3).

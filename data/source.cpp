@@ -35,8 +35,8 @@ int64_t windows_to_cover(int64_t num_targets, int64_t seq_len) {
   return num_targets / seq_len + (num_targets % seq_len != 0 ? 1 : 0);
 }
 
-RandomStream text_stream(uint32_t seed, TextRandomPlace place, uint64_t update) {
-  return {seed, random_site(RandomDomain::data, 0, static_cast<uint32_t>(place)), update};
+RandomStream text_stream(uint32_t seed, TextRandomPlace place, uint64_t step) {
+  return {seed, random_site(RandomDomain::data, 0, static_cast<uint32_t>(place)), step};
 }
 
 int64_t random_below(const RandomStream& stream, uint64_t index, int64_t count) {

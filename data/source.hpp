@@ -96,7 +96,7 @@ int64_t windows_to_cover(int64_t num_targets, int64_t seq_len);
 // data/markov_chain.hpp).
 enum class TextRandomPlace : uint32_t { train_windows = 16, line_order = 17 };
 
-RandomStream text_stream(uint32_t seed, TextRandomPlace place, uint64_t update);
+RandomStream text_stream(uint32_t seed, TextRandomPlace place, uint64_t step);
 
 // Uniform random integer in [0, count): floor(uniform(index) · count). count is at most 2^52.
 int64_t random_below(const RandomStream& stream, uint64_t index, int64_t count);

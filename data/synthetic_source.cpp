@@ -63,8 +63,8 @@ RandomPlace eval_place(Split split) {
   throw ValueError("eval_window: no such split");
 }
 
-RandomStream window_stream(uint32_t seed, RandomPlace place, uint64_t update) {
-  return {seed, random_site(RandomDomain::data, 0, static_cast<uint32_t>(place)), update};
+RandomStream window_stream(uint32_t seed, RandomPlace place, uint64_t step) {
+  return {seed, random_site(RandomDomain::data, 0, static_cast<uint32_t>(place)), step};
 }
 
 std::string context_name(int64_t context_tokens) {

@@ -1,7 +1,7 @@
 // Synthetic datasets: sequences from one stationary Markov chain with random rows, whose exact distribution and
 // entropies are known.
 //
-// Every training sequence is new: its random numbers are those of (seed, update = step, row). The evaluation sequences
+// Every training sequence is new: its random numbers are those of (seed, step, row). The evaluation sequences
 // of a split have a random site of their own, so that evaluation never uses the random numbers of training. A split has
 // at least kMinEvalTargets evaluation targets.
 #pragma once

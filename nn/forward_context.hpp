@@ -12,9 +12,9 @@ enum class DropoutPlace : uint32_t { embedding = 0, attention = 1, attention_res
 
 struct ForwardContext {
   bool training = false;
-  uint32_t seed = 0;                   // train.seed
-  DeviceScalar<uint64_t> update = {};  // training step
-  int64_t first_row = 0;               // index in the global batch of the first row of this batch
+  uint32_t seed = 0;                 // train.seed
+  DeviceScalar<uint64_t> step = {};  // the training step, for random numbers
+  int64_t first_row = 0;             // index in the global batch of the first row of this batch
   // The tokens follow those in the cache, and their keys and values are appended to it. nullptr: the tokens are the
   // whole sequence.
   KvCache* cache = nullptr;
@@ -24,7 +24,7 @@ struct ForwardContext {
   RandomStream random(int64_t layer, DropoutPlace place) const {
     return {.seed = seed,
             .site = random_site(RandomDomain::dropout, static_cast<uint32_t>(layer), static_cast<uint32_t>(place)),
-            .update = update};
+            .step = step};
   }
 };
 

@@ -70,8 +70,7 @@ Tensor Gpt::embed(const Tensor& tokens, const ForwardContext& context) const {
 Tensor Gpt::logits(const Tensor& tokens, const ForwardContext& context) const {
   require<GraphError>(context.cache == nullptr, "logits of all positions need no cache: call next_logits with it");
   require<ShapeError>(tokens.rank() == 2 && tokens.shape()[1] <= config_.seq_len,
-                      "tokens have shape {}, they must be (batch, at most {}) (model.seq_len)", tokens.shape(),
-                      config_.seq_len);
+                      "tokens have shape {}, they must be (batch, at most {})", tokens.shape(), config_.seq_len);
   return head(run_blocks(embed(tokens, context), context));
 }
 
@@ -79,8 +78,8 @@ Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache) const {
   require<GraphError>(!grad_enabled(), "next_logits keeps no graph: call it under NoGradGuard");
   const int64_t count = tokens.rank() == 2 ? tokens.shape()[1] : 0;
   require<ShapeError>(count >= 1 && tokens.shape()[0] == 1 && cache.length() + count <= config_.seq_len,
-                      "tokens have shape {}, behind the {} of the cache they must be (1, 1 to {}) (model.seq_len)",
-                      tokens.shape(), cache.length(), config_.seq_len - cache.length());
+                      "tokens have shape {}, behind the {} of the cache they must be (1, 1 to {})", tokens.shape(),
+                      cache.length(), config_.seq_len - cache.length());
   const Tensor x = run_blocks(embed(tokens, {.cache = &cache}), {.cache = &cache});
   cache.advance(count);
   return head(x.slice((count - 1) * config_.d_model, {1, config_.d_model}));

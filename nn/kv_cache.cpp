@@ -11,13 +11,13 @@ KvCache::KvCache(const GptConfig& config)
       layers_(static_cast<size_t>(config.num_layers)) {}
 
 KvCache::KeysAndValues KvCache::append(int64_t layer, const KeysAndValues& fresh) {
-  require<ShapeError>(layer >= 0 && layer < static_cast<int64_t>(layers_.size()),
-                      "kv cache: layer {} of {} (model.num_layers)", layer, layers_.size());
+  require<ShapeError>(layer >= 0 && layer < static_cast<int64_t>(layers_.size()), "kv cache: layer {} of {}", layer,
+                      layers_.size());
   const int64_t tokens = fresh.keys.rank() == 3 ? fresh.keys.shape()[1] : 0;
   require<ShapeError>(fresh.keys.shape() == Shape{1, tokens, columns_} && fresh.values.shape() == fresh.keys.shape(),
                       "kv cache: keys {} and values {} must both be (1, T, {})", fresh.keys.shape(),
                       fresh.values.shape(), columns_);
-  require<ShapeError>(tokens <= capacity_ - length_, "kv cache: {} tokens are held, {} more exceed model.seq_len = {}",
+  require<ShapeError>(tokens <= capacity_ - length_, "kv cache: {} tokens are held, {} more exceed its capacity of {}",
                       length_, tokens, capacity_);
   KeysAndValues& held = layers_.at(static_cast<size_t>(layer));
   const auto append_to = [&](Tensor& all, const Tensor& rows) {
@@ -31,7 +31,7 @@ KvCache::KeysAndValues KvCache::append(int64_t layer, const KeysAndValues& fresh
 
 void KvCache::advance(int64_t tokens) {
   require<ShapeError>(tokens >= 0 && tokens <= capacity_ - length_,
-                      "kv cache: {} tokens are held, {} more exceed model.seq_len = {}", length_, tokens, capacity_);
+                      "kv cache: {} tokens are held, {} more exceed its capacity of {}", length_, tokens, capacity_);
   length_ += tokens;
 }
 

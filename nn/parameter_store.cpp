@@ -23,7 +23,7 @@ void draw(const ParameterStore::Entry& entry, uint32_t seed) {
   const bool is_here = entry.values.device() == Device::cpu;
   const Tensor drawn = is_here ? entry.values : empty(entry.shape, entry.values.dtype());
   T* values = drawn.data<T>();
-  const RandomStream stream{.seed = seed, .site = site_of(entry.name), .update = 0};
+  const RandomStream stream{.seed = seed, .site = site_of(entry.name), .step = 0};
   const int64_t count = entry.shape.numel();
   const double deviation = entry.init.std;
   if (deviation == 0) std::fill_n(values, count, static_cast<T>(entry.init.constant));

@@ -6,14 +6,14 @@ namespace heed::optim {
 namespace {
 
 void check(const AdamWOptions& options) {
-  const auto require_beta = [](const char* key, double beta) {
-    require<ValueError>(beta >= 0 && beta < 1, "{} is {}, it must be at least 0 and below 1", key, beta);
+  const auto require_beta = [](const char* argument, double beta) {
+    require<ValueError>(beta >= 0 && beta < 1, "{} is {}, it must be at least 0 and below 1", argument, beta);
   };
-  require_beta("optim.beta1", options.beta1);
-  require_beta("optim.beta2", options.beta2);
-  require_not_negative("optim.eps", options.eps);
-  require<ValueError>(options.eps > 0, "optim.eps is 0, it must be above 0");
-  require_not_negative("optim.weight_decay", options.weight_decay);
+  require_beta("AdamW: beta1", options.beta1);
+  require_beta("AdamW: beta2", options.beta2);
+  require_not_negative("AdamW: eps", options.eps);
+  require<ValueError>(options.eps > 0, "AdamW: eps is 0, it must be above 0");
+  require_not_negative("weight_decay", options.weight_decay);
 }
 
 }  // namespace

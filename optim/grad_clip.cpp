@@ -26,7 +26,7 @@ double global_norm(const std::vector<ParameterSpan>& spans) {
 }
 
 double clip_factor(double norm, double clip_norm) {
-  require_not_negative("optim.clip_norm", clip_norm);
+  require_not_negative("clip_norm", clip_norm);
   require<ValueError>(!(norm < 0), "the norm of the gradients is {}, a norm is not negative", norm);
   if (clip_norm == 0) return 1;
   const double factor = clip_norm / (norm + 1e-6);

@@ -50,7 +50,7 @@ Optimizer::Optimizer(std::vector<ParameterSpan> spans) : spans_(std::move(spans)
 }
 
 void Optimizer::step(double learning_rate, double gradient_scale) {
-  require_not_negative("optim.learning_rate", learning_rate);
+  require_not_negative("learning_rate", learning_rate);
   require<ValueError>(std::isfinite(gradient_scale) && gradient_scale > 0,
                       "optimizer: the gradient scale is {}, it must be finite and above 0", gradient_scale);
   update_all({.learning_rate = learning_rate, .gradient_scale = gradient_scale, .step = steps_ + 1});
@@ -69,7 +69,7 @@ void Optimizer::update_all(const StepFactors& factors) {
 }
 
 void Optimizer::restore_steps(int64_t steps) {
-  require<ValueError>(steps >= 0, "an optimizer that has made {} updates", steps);
+  require<ValueError>(steps >= 0, "an optimizer that has made {} steps", steps);
   steps_ = steps;
 }
 
@@ -80,8 +80,9 @@ Tensor Optimizer::add_state(const std::string& name, size_t span) {
   return tensor;
 }
 
-void require_not_negative(const char* key, double value) {
-  require<ValueError>(std::isfinite(value) && value >= 0, "{} is {}, it must be finite and not negative", key, value);
+void require_not_negative(const char* argument, double value) {
+  require<ValueError>(std::isfinite(value) && value >= 0, "{} is {}, it must be finite and not negative", argument,
+                      value);
 }
 
 }  // namespace heed::optim

@@ -67,7 +67,7 @@ class Optimizer {
   int64_t steps_ = 0;
 };
 
-// Throws ValueError, naming the key, unless value is finite and not negative.
-void require_not_negative(const char* key, double value);
+// Throws ValueError, naming the argument, unless value is finite and not negative.
+void require_not_negative(const char* argument, double value);
 
 }  // namespace heed::optim

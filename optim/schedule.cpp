@@ -9,14 +9,13 @@ namespace heed::optim {
 namespace {
 
 void check(const ScheduleOptions& o, int64_t step) {
-  require<ValueError>(std::isfinite(o.peak) && o.peak > 0, "optim.learning_rate is {}, it must be finite and above 0",
+  require<ValueError>(std::isfinite(o.peak) && o.peak > 0, "learning_rate: peak is {}, it must be finite and above 0",
                       o.peak);
   require<ValueError>(o.minimum >= 0 && o.minimum <= o.peak,
-                      "optim.min_learning_rate is {}, it must be between 0 and optim.learning_rate ({})", o.minimum,
-                      o.peak);
-  require<ValueError>(o.total_steps >= 1, "train.steps is {}, it must be at least 1", o.total_steps);
+                      "learning_rate: minimum is {}, it must be between 0 and peak ({})", o.minimum, o.peak);
+  require<ValueError>(o.total_steps >= 1, "learning_rate: total_steps is {}, it must be at least 1", o.total_steps);
   require<ValueError>(o.warmup_steps >= 0 && o.warmup_steps <= o.total_steps,
-                      "optim.warmup_steps is {}, it must be between 0 and train.steps ({})", o.warmup_steps,
+                      "learning_rate: warmup_steps is {}, it must be between 0 and total_steps ({})", o.warmup_steps,
                       o.total_steps);
   require<ValueError>(step >= 0, "learning_rate: step is {}, it must not be negative", step);
 }

@@ -5,7 +5,7 @@
 namespace heed::optim {
 
 Sgd::Sgd(std::vector<ParameterSpan> spans, const SgdOptions& options) : Optimizer(std::move(spans)), options_(options) {
-  require_not_negative("optim.weight_decay", options.weight_decay);
+  require_not_negative("weight_decay", options.weight_decay);
 }
 
 void Sgd::update(size_t span, const StepFactors& factors) {

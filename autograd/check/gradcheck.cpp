@@ -26,7 +26,7 @@ Contraction contract(const Tensor& y, const Tensor& weights) {
 }
 
 Tensor random_weights(const Tensor& y, uint32_t seed) {
-  const RandomStream stream{.seed = seed, .site = random_site(RandomDomain::test), .update = 0};
+  const RandomStream stream{.seed = seed, .site = random_site(RandomDomain::test), .step = 0};
   Tensor weights = empty(y.shape(), DType::f64);
   for (int64_t i = 0; i < y.numel(); ++i) weights.data<double>()[i] = stream.normal(static_cast<uint64_t>(i));
   return weights;
@@ -60,7 +60,7 @@ std::vector<int64_t> chosen_elements(int64_t count, int64_t most, uint32_t seed,
     return elements;
   }
   const RandomStream stream{
-      .seed = seed, .site = random_site(RandomDomain::test, static_cast<uint32_t>(tensor), 1), .update = 0};
+      .seed = seed, .site = random_site(RandomDomain::test, static_cast<uint32_t>(tensor), 1), .step = 0};
   for (int64_t i = 0; i < most; ++i) {
     elements.push_back(static_cast<int64_t>(stream.uniform(static_cast<uint64_t>(i)) * static_cast<double>(count)));
   }

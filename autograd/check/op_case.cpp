@@ -60,7 +60,7 @@ SampleInput vector_parameter(SampleInput input) {
 }
 
 Tensor draw(const SampleInput& input, DType dtype, uint32_t seed) {
-  const RandomStream stream{.seed = seed, .site = random_site(RandomDomain::test), .update = hash(input.name)};
+  const RandomStream stream{.seed = seed, .site = random_site(RandomDomain::test), .step = hash(input.name)};
   const int64_t count = input.shape.numel();
   if (input.kind == SampleInput::Kind::tokens) {
     std::vector<int32_t> values(static_cast<size_t>(count));

@@ -1,11 +1,11 @@
 // Philox4x32-10, the only random number generator of heed: counter-based (stateless), with the same bits on every
 // backend.
 //
-// A 32-bit random word is a pure function of (seed, site, update, index). `update` is the training step. A site says
+// A 32-bit random word is a pure function of (seed, site, step, index). `step` is the training step. A site says
 // where the numbers are used (domain, layer, place), never in which order; an index is an element of the *global*
 // batch. Dropout masks and sampled sequences therefore depend neither on the order of calls nor on micro-batches or
 // ranks.
-//   key = (seed, site)    counter = (index / 4 low, high, update low, high)    word = output[index mod 4]
+//   key = (seed, site)    counter = (index / 4 low, high, step low, high)    word = output[index mod 4]
 // Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3" (SC11).
 #pragma once
 
@@ -21,11 +21,11 @@ struct PhiloxWords {
   uint32_t word[4];
 };
 
-HEED_HOST_DEVICE inline PhiloxWords philox4x32(uint64_t index_div_4, uint64_t update, uint32_t seed, uint32_t site) {
+HEED_HOST_DEVICE inline PhiloxWords philox4x32(uint64_t index_div_4, uint64_t step, uint32_t seed, uint32_t site) {
   constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
   constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
   uint32_t c0 = static_cast<uint32_t>(index_div_4), c1 = static_cast<uint32_t>(index_div_4 >> 32);
-  uint32_t c2 = static_cast<uint32_t>(update), c3 = static_cast<uint32_t>(update >> 32);
+  uint32_t c2 = static_cast<uint32_t>(step), c3 = static_cast<uint32_t>(step >> 32);
   uint32_t k0 = seed, k1 = site;
   for (int round = 0; round < 10; ++round) {
     const uint64_t product0 = static_cast<uint64_t>(kMultiplier0) * c0;
@@ -47,14 +47,14 @@ constexpr uint32_t random_site(RandomDomain domain, uint32_t layer = 0, uint32_t
   return (static_cast<uint32_t>(domain) << 28) | ((layer & 0xFFFFFu) << 8) | (place & 0xFFu);
 }
 
-// The random numbers of one site in one training step. Other users set `update` to a counter of their own.
+// The random numbers of one site in one training step. Other users set `step` to a counter of their own.
 struct RandomStream {
   uint32_t seed = 0;
   uint32_t site = 0;
-  DeviceScalar<uint64_t> update = {};
+  DeviceScalar<uint64_t> step = {};
 
   HEED_HOST_DEVICE PhiloxWords words(uint64_t index_div_4) const {
-    return philox4x32(index_div_4, update.get(), seed, site);
+    return philox4x32(index_div_4, step.get(), seed, site);
   }
   HEED_HOST_DEVICE uint32_t word(uint64_t index) const { return words(index / 4).word[index % 4]; }
 

@@ -45,7 +45,7 @@ class RandomVectors {
 
 class RandomVectors {
  public:
-  explicit RandomVectors(const RandomStream& random) : update_(random.update.get()) {
+  explicit RandomVectors(const RandomStream& random) : step_(random.step.get()) {
     constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
     for (uint32_t round = 0; round < kRounds; ++round) {
       key0_[round] = random.seed + round * kWeyl0;
@@ -58,7 +58,7 @@ class RandomVectors {
     const D64 d;
     const D32 d32;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    const V64 update_low = hn::Set(d, update_), update_high = hn::Set(d, update_ >> 32);
+    const V64 step_low = hn::Set(d, step_), step_high = hn::Set(d, step_ >> 32);
     // Even lanes hold the first half of the counters and odd lanes the second half. The interleaving below works on 128
     // bits, one counter at a time, and therefore stores the words of each half in order.
     const V64 half = hn::ShiftRight<1>(hn::Iota(d, 0));
@@ -66,7 +66,7 @@ class RandomVectors {
     HWY_ALIGN uint32_t last[4 * hn::MaxLanes(d)];
     for (int64_t i = 0; i < counters; i += lanes) {
       const V64 counter = hn::Add(order, hn::Set(d, first_counter + static_cast<uint64_t>(i)));
-      const Counters c = rounds({counter, hn::ShiftRight<32>(counter), update_low, update_high});
+      const Counters c = rounds({counter, hn::ShiftRight<32>(counter), step_low, step_high});
       const V64 first_pair = pair(c.c0, c.c1), second_pair = pair(c.c2, c.c3);
       uint32_t* out = i + lanes <= counters ? words + 4 * i : last;
       hn::StoreU(hn::BitCast(d32, hn::InterleaveLower(d, first_pair, second_pair)), d32, out);
@@ -109,7 +109,7 @@ class RandomVectors {
     return hn::BitCast(D64(), hn::OddEven(hn::BitCast(d32, hn::ShiftLeft<32>(b)), hn::BitCast(d32, a)));
   }
 
-  uint64_t update_;
+  uint64_t step_;
   uint32_t key0_[kRounds], key1_[kRounds];  // round keys
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 void check(const char* operation, const Tensor& x, double p, int64_t first_row) {
   require<DTypeError>(is_floating(x.dtype()), "{}: x is {}, it must be f32, bf16 or f64", operation, x.dtype());
-  require<ValueError>(p >= 0 && p <= 1, "{}: p is {}, it must be between 0 and 1 (model.dropout)", operation, p);
+  require<ValueError>(p >= 0 && p <= 1, "{}: p is {}, it must be between 0 and 1", operation, p);
   const int64_t rows = x.rank() == 0 ? 1 : x.shape().rows();
   require<ValueError>(first_row >= 0 && first_row <= std::numeric_limits<int64_t>::max() - rows,
                       "{}: first_row is {}, it must not be negative, nor so large that rows cannot be counted",

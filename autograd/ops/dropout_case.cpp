@@ -9,7 +9,7 @@ using namespace heed;
 
 namespace {
 
-const RandomStream kRandom{.seed = 3, .site = random_site(RandomDomain::dropout, 1, 2), .update = 5};
+const RandomStream kRandom{.seed = 3, .site = random_site(RandomDomain::dropout, 1, 2), .step = 5};
 constexpr int64_t kFirstRow = 6;
 
 struct Setting {
@@ -59,7 +59,7 @@ void declare_errors(OpCase& op, const std::function<Tensor(const Tensor& x, doub
   op.error<ValueError>(
       "p above 1", [=] { run(ones({4}), 1.1, 0); }, "p is 1.1, it must be between 0 and 1");
   op.error<ValueError>(
-      "p below 0", [=] { run(ones({4}), -0.1, 0); }, "model.dropout");
+      "p below 0", [=] { run(ones({4}), -0.1, 0); }, "p is -0.1");
   op.error<ValueError>(
       "p NaN", [=] { run(ones({4}), nan, 0); }, "p is nan");
   op.error<ValueError>(

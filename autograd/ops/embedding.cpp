@@ -20,8 +20,8 @@ void check_add_positions(const Tensor& x, const Tensor& positions) {
   require<ShapeError>(x.rank() == 3, "add_positions: x has shape {}, it must be (batch, time, width)", x.shape());
   require<ShapeError>(
       positions.rank() == 2 && positions.shape()[0] >= x.shape()[1] && positions.shape()[1] == x.shape()[2],
-      "add_positions: positions have shape {}, for x {} they must be (at least {}, {}) (model.seq_len)",
-      positions.shape(), x.shape(), x.shape()[1], x.shape()[2]);
+      "add_positions: positions have shape {}, for x {} they must be (at least {}, {})", positions.shape(), x.shape(),
+      x.shape()[1], x.shape()[2]);
 }
 
 }  // namespace

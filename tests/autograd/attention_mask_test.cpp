@@ -42,7 +42,7 @@ TEST(AttentionMask, TheFutureIsNeverTouched) {
   expect_future_untouched({.head_size = 16}, 152, {0, 1, 7, 63, 64, 70, 130, 151});
 }
 
-const RandomStream kRandom{.seed = 5, .site = random_site(RandomDomain::dropout, 1, 3), .update = 17};
+const RandomStream kRandom{.seed = 5, .site = random_site(RandomDomain::dropout, 1, 3), .step = 17};
 
 TEST(AttentionDropout, OfZeroChangesNoBit) {
   const Inputs in = random_inputs({2, 33, 8}, {2, 33, 8});

@@ -13,8 +13,8 @@ namespace {
 
 using Values = std::vector<double>;
 
-RandomStream stream(uint32_t layer = 1, uint32_t place = 2, uint64_t update = 7) {
-  return {.seed = 42, .site = random_site(RandomDomain::dropout, layer, place), .update = update};
+RandomStream stream(uint32_t layer = 1, uint32_t place = 2, uint64_t step = 7) {
+  return {.seed = 42, .site = random_site(RandomDomain::dropout, layer, place), .step = step};
 }
 
 // "0110" per row: which elements of a tensor of ones are kept.

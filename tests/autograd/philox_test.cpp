@@ -28,7 +28,7 @@ TEST(Philox, KnownAnswers) {
 }
 
 TEST(Philox, AWordIsALaneOfItsBlock) {
-  const RandomStream stream{.seed = 3, .site = 5, .update = 7};
+  const RandomStream stream{.seed = 3, .site = 5, .step = 7};
   for (const uint64_t index :
        {uint64_t{0}, uint64_t{1}, uint64_t{6}, uint64_t{4'294'967'299}, (uint64_t{1} << 40) + 2}) {
     EXPECT_EQ(stream.word(index), stream.words(index / 4).word[index % 4]) << index;
@@ -37,15 +37,15 @@ TEST(Philox, AWordIsALaneOfItsBlock) {
 }
 
 TEST(Philox, EveryCoordinateCounts) {
-  const RandomStream base{.seed = 1, .site = random_site(RandomDomain::dropout, 2, 3), .update = 4};
+  const RandomStream base{.seed = 1, .site = random_site(RandomDomain::dropout, 2, 3), .step = 4};
   std::set<uint32_t> words{base.word(0)};
   const auto differs = [&](RandomStream stream, uint64_t index = 0) { return words.insert(stream.word(index)).second; };
-  EXPECT_TRUE(differs({2, base.site, base.update}));
+  EXPECT_TRUE(differs({2, base.site, base.step}));
   EXPECT_TRUE(differs({base.seed, base.site, 5}));
-  EXPECT_TRUE(differs({base.seed, base.site, base.update.get() + (uint64_t{1} << 32)}));
-  EXPECT_TRUE(differs({base.seed, random_site(RandomDomain::data, 2, 3), base.update}));
-  EXPECT_TRUE(differs({base.seed, random_site(RandomDomain::dropout, 3, 3), base.update}));
-  EXPECT_TRUE(differs({base.seed, random_site(RandomDomain::dropout, 2, 4), base.update}));
+  EXPECT_TRUE(differs({base.seed, base.site, base.step.get() + (uint64_t{1} << 32)}));
+  EXPECT_TRUE(differs({base.seed, random_site(RandomDomain::data, 2, 3), base.step}));
+  EXPECT_TRUE(differs({base.seed, random_site(RandomDomain::dropout, 3, 3), base.step}));
+  EXPECT_TRUE(differs({base.seed, random_site(RandomDomain::dropout, 2, 4), base.step}));
   for (const uint64_t index : {uint64_t{1}, uint64_t{4}, uint64_t{1} << 34, uint64_t{1} << 40}) {
     EXPECT_TRUE(differs(base, index)) << index;
   }
@@ -89,7 +89,7 @@ double lag(const std::vector<double>& x, size_t distance, double mean) {
 }
 
 TEST(Philox, UniformHasTheMomentsOfItsLaw) {
-  const RandomStream stream{.seed = 9, .site = random_site(RandomDomain::test), .update = 1};
+  const RandomStream stream{.seed = 9, .site = random_site(RandomDomain::test), .step = 1};
   const std::vector<double> draws = draw_many([&](uint64_t i) { return stream.uniform(i); });
   expect_mean(
       draws, [](double u) { return u; }, 1.0 / 2, 1.0 / 12, "mean");
@@ -109,13 +109,13 @@ TEST(Philox, UniformHasTheMomentsOfItsLaw) {
 
 TEST(Philox, UniformStaysBetweenZeroAndOne) {
   // The block at this counter is all ones, found by running the ten rounds backwards.
-  const RandomStream ones{.seed = 3, .site = random_site(RandomDomain::test), .update = 0x9a7c5d377dd1f116};
+  const RandomStream ones{.seed = 3, .site = random_site(RandomDomain::test), .step = 0x9a7c5d377dd1f116};
   constexpr uint64_t kBlock = 0x15ac584849c8a65e;
   ASSERT_EQ(words_of(ones.words(kBlock)), std::vector<uint32_t>(4, 0xffffffff));
   EXPECT_LT(ones.uniform(2 * kBlock), 1.0);
   EXPECT_TRUE(std::isfinite(ones.normal(2 * kBlock)));
   // And this one all zeros.
-  const RandomStream zeros{.seed = 12, .site = random_site(RandomDomain::test), .update = 0x5059c15b67cd20da};
+  const RandomStream zeros{.seed = 12, .site = random_site(RandomDomain::test), .step = 0x5059c15b67cd20da};
   constexpr uint64_t kZeroBlock = 0x2f6b657c4e3d8800;
   ASSERT_EQ(words_of(zeros.words(kZeroBlock)), std::vector<uint32_t>(4, 0));
   EXPECT_GT(zeros.uniform(2 * kZeroBlock), 0.0);
@@ -123,7 +123,7 @@ TEST(Philox, UniformStaysBetweenZeroAndOne) {
 }
 
 TEST(Philox, NormalHasTheMomentsOfItsLaw) {
-  const RandomStream stream{.seed = 9, .site = random_site(RandomDomain::test), .update = 2};
+  const RandomStream stream{.seed = 9, .site = random_site(RandomDomain::test), .step = 2};
   const std::vector<double> draws = draw_many([&](uint64_t i) { return stream.normal(i); });
   expect_mean(
       draws, [](double z) { return z; }, 0, 1, "mean");
@@ -140,7 +140,7 @@ TEST(Philox, NormalHasTheMomentsOfItsLaw) {
 }
 
 TEST(Philox, NormalsArePairsOfUniformsInPolarForm) {
-  const RandomStream stream{.seed = 9, .site = random_site(RandomDomain::test), .update = 3};
+  const RandomStream stream{.seed = 9, .site = random_site(RandomDomain::test), .step = 3};
   for (uint64_t i = 0; i < 100; i += 2) {
     const double x = stream.normal(i), y = stream.normal(i + 1);
     const double square = -2 * std::log(stream.uniform(i));
@@ -151,7 +151,7 @@ TEST(Philox, NormalsArePairsOfUniformsInPolarForm) {
 }
 
 TEST(Philox, EveryBitIsFair) {
-  const RandomStream stream{.seed = 4, .site = random_site(RandomDomain::test), .update = 0};
+  const RandomStream stream{.seed = 4, .site = random_site(RandomDomain::test), .step = 0};
   constexpr uint64_t kDraws = 20'000;
   std::vector<int> ones(32, 0);
   for (uint64_t i = 0; i < kDraws; ++i) {

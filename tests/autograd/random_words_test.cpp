@@ -20,7 +20,7 @@ void expect_the_bits_of_philox(const RandomStream& random, uint64_t first_counte
 }
 
 TEST(RandomWords, AreTheBitsOfPhiloxForAnyCount) {
-  const RandomStream random{.seed = 42, .site = random_site(RandomDomain::dropout, 3, 1), .update = 9};
+  const RandomStream random{.seed = 42, .site = random_site(RandomDomain::dropout, 3, 1), .step = 9};
   for (int64_t counters = 0; counters <= 70; ++counters) expect_the_bits_of_philox(random, 5, counters);
   expect_the_bits_of_philox(random, 0, 5000);
 }
@@ -28,9 +28,9 @@ TEST(RandomWords, AreTheBitsOfPhiloxForAnyCount) {
 TEST(RandomWords, UseAllBitsOfCounterUpdateSeedAndSite) {
   const uint64_t edges[] = {0, 0xFFFFFFFFu - 3, 0x123456789ABCDEFu, ~uint64_t{0} - 40};
   for (const uint64_t counter : edges) {
-    for (const uint64_t update : {uint64_t{0}, uint64_t{0xFEDCBA9876543210}, ~uint64_t{0}}) {
+    for (const uint64_t step : {uint64_t{0}, uint64_t{0xFEDCBA9876543210}, ~uint64_t{0}}) {
       for (const uint32_t seed : {0u, 0x80000001u, 0xFFFFFFFFu}) {
-        expect_the_bits_of_philox({.seed = seed, .site = ~seed ^ 0x55u, .update = update}, counter, 33);
+        expect_the_bits_of_philox({.seed = seed, .site = ~seed ^ 0x55u, .step = step}, counter, 33);
       }
     }
   }

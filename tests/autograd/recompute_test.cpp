@@ -24,7 +24,7 @@ struct Block {
         factor(leaf({kRows, kColumns}, some_values(kRows * kColumns, 3 * number + 2), DType::f32)) {}
 
   Tensor operator()(const Tensor& x) const {
-    const RandomStream stream{.seed = 1, .site = random_site(RandomDomain::test, number), .update = 3};
+    const RandomStream stream{.seed = 1, .site = random_site(RandomDomain::test, number), .step = 3};
     return plus(x, masked(times(layer_norm(x, weight, bias), factor), stream));
   }
 };

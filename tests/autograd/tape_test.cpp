@@ -86,7 +86,7 @@ struct RandomGraph {
   std::vector<Scalar> scalars;
   size_t leaves = 3;
 
-  explicit RandomGraph(uint32_t seed) : random_{.seed = seed, .site = random_site(RandomDomain::test), .update = 0} {
+  explicit RandomGraph(uint32_t seed) : random_{.seed = seed, .site = random_site(RandomDomain::test), .step = 0} {
     for (const double value : some_values(static_cast<int64_t>(leaves), seed)) {
       tensors.push_back(leaf({1}, {value / 2}));
       scalars.push_back(Scalar::leaf(value / 2));

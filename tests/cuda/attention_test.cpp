@@ -11,7 +11,7 @@ namespace {
 
 using AttentionOnCuda = CudaTest;
 
-const RandomStream kRandom{.seed = 5, .site = random_site(RandomDomain::dropout, 1, 3), .update = 17};
+const RandomStream kRandom{.seed = 5, .site = random_site(RandomDomain::dropout, 1, 3), .step = 17};
 
 Inputs changed(const Inputs& in, const std::function<Tensor(const Tensor&)>& change) {
   return {change(in.q), change(in.k), change(in.v), change(in.dy)};
@@ -126,10 +126,10 @@ TEST_F(AttentionOnCuda, DropsTheWeightsThatTheStreamSays) {
 }
 
 TEST_F(AttentionOnCuda, TakesTheNumberOfTheUpdateFromTheDevice) {
-  const Buffer update(sizeof(uint64_t), Device::cuda, MemoryCategory::workspace);
-  cuda::copy_to_device(update.data(), &kRandom.update.value, sizeof(uint64_t));
+  const Buffer step(sizeof(uint64_t), Device::cuda, MemoryCategory::workspace);
+  cuda::copy_to_device(step.data(), &kRandom.step.value, sizeof(uint64_t));
   RandomStream on_device = kRandom;
-  on_device.update = DeviceScalar<uint64_t>::at(static_cast<const uint64_t*>(update.data()));
+  on_device.step = DeviceScalar<uint64_t>::at(static_cast<const uint64_t*>(step.data()));
   for (const int64_t size : {5, 16}) {
     const Inputs in = random_inputs({1, 40, size}, {1, 40, size}, DType::bf16, Device::cuda);
     expect_same_bits(run(in, {.dropout = 0.4, .random = kRandom}), run(in, {.dropout = 0.4, .random = on_device}));

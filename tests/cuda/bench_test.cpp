@@ -66,9 +66,9 @@ TEST_F(Bench, ValuesRepeatABlock) {
 
 TEST_F(Bench, AnUpdateIsTakenApart) {
   Trainer trainer(test::tiny_config({"device=cuda"}));
-  trainer.update();
+  trainer.train_step();
   StepProfile profile({{"optimizer", 100}}, Device::cuda);
-  for (int i = 0; i < 2; ++i) profile.add([&] { trainer.update(); });
+  for (int i = 0; i < 2; ++i) profile.add([&] { trainer.train_step(); });
   const std::vector<BenchRow> rows = profile.rows();
   const auto calls = [&](const std::string& label) {
     for (const BenchRow& row : rows) {
@@ -79,7 +79,7 @@ TEST_F(Bench, AnUpdateIsTakenApart) {
   EXPECT_EQ(calls("optimizer"), 1);
   EXPECT_EQ(calls("gradient norm"), 1);
   EXPECT_EQ(calls("layer_norm (12, 8, 16) (16) (16) backward"), 5);
-  trainer.update();
+  trainer.train_step();
   EXPECT_EQ(calls("optimizer"), 1);
 }
 

@@ -38,9 +38,9 @@ void expect_near(const Values& got, const Values& want, double within = kF32) {
 
 TEST_F(KnownValues, DropoutKeepsWhatItsGradientKeeps) {
   const Tensor x = on_cuda({10'000}, 1.0);
-  const RandomStream first{.seed = 3, .site = random_site(RandomDomain::dropout, 1, 2), .update = 5};
+  const RandomStream first{.seed = 3, .site = random_site(RandomDomain::dropout, 1, 2), .step = 5};
   RandomStream second = first;
-  second.update = 6;
+  second.step = 6;
   const Tensor y = dropout(x, 0.5, first, 0);
   backward(y, ones_like(y));
   const Values kept = y.values(), other = dropout(x.detach(), 0.5, second, 0).values();

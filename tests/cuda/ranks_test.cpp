@@ -32,7 +32,7 @@ class RanksOnCuda : public CudaTest {
   }
   static std::vector<double> losses(train::Trainer& trainer, int updates = 3) {
     std::vector<double> result;
-    for (int i = 0; i < updates; ++i) result.push_back(trainer.update().loss);
+    for (int i = 0; i < updates; ++i) result.push_back(trainer.train_step().loss);
     return result;
   }
   static std::vector<double> weights(const train::Trainer& trainer) {
@@ -92,7 +92,7 @@ TEST_F(RanksOnCuda, AWishToStopReachesAll) {
   train::Trainer trainer(config_of("cuda", {}), ranks_, by_nccl);
   for (int i = 0; i < 4; ++i) {
     const bool wishes = i % 2 == 1 && ranks_.rank() == ranks_.size() - 1;
-    EXPECT_EQ(trainer.update(wishes).must_stop, i % 2 == 1) << i;
+    EXPECT_EQ(trainer.train_step(wishes).must_stop, i % 2 == 1) << i;
   }
 }
 

@@ -30,7 +30,7 @@ class TrainerOnCuda : public test::CudaTest {
   static std::vector<double> losses(Trainer& trainer, int updates = kUpdates) {
     std::vector<double> result;
     for (int i = 0; i < updates; ++i) {
-      const Update update = trainer.update();
+      const StepResult update = trainer.train_step();
       result.push_back(update.loss);
       result.push_back(update.grad_norm);
     }
@@ -103,7 +103,7 @@ TEST_F(TrainerOnCuda, StopsAtNanWithoutChangingAWeight) {
     copy_elements_to(gain.slice(3, {1}).ref(), full({1}, DType::f32, std::numeric_limits<double>::quiet_NaN()));
     const std::vector<double> before = weights(trainer);
     try {
-      trainer.update();
+      trainer.train_step();
       ADD_FAILURE() << "a NaN went through";
     } catch (const DivergedError& error) {
       const std::string text = error.what();
@@ -122,8 +122,8 @@ TEST_F(TrainerOnCuda, EvaluatesAsTheCpuAndIsNotDisturbedByIt) {
   Trainer cuda = make("cuda", {}), cpu = make("cpu", {});
   std::vector<double> with, without = losses("cuda", {});
   for (int i = 0; i < kUpdates; ++i) {
-    const Update update = cuda.update();
-    cpu.update();
+    const StepResult update = cuda.train_step();
+    cpu.train_step();
     with.insert(with.end(), {update.loss, update.grad_norm});
     const double loss = cuda.evaluate(data::Split::validation, 1).loss;
     EXPECT_NEAR(loss, cpu.evaluate(data::Split::validation, 1).loss, test::kCudaLossF32 * loss);

@@ -161,7 +161,7 @@ TEST(Gpt, MicroBatchesAddUpToTheBatchWithDropout) {
   config.dropout = config.attention_dropout = 0.3;
   const Gpt whole(config, DType::f64), parts(config, DType::f64);
   const Tensor tokens = some_tokens(4, 8, 5), targets = some_tokens(4, 8, 5, 2);
-  const ForwardContext context{.training = true, .seed = 3, .update = 7};
+  const ForwardContext context{.training = true, .seed = 3, .step = 7};
   const Tensor loss = whole.loss(tokens, targets, context, 32);
   backward(loss);
   double sum = 0;
@@ -184,9 +184,9 @@ TEST(Gpt, DropoutActsInTrainingOnlyAndMovesWithTheUpdate) {
   const Gpt model(config, DType::f32);
   const Tensor tokens = some_tokens(2, 8, 5);
   const auto logits = [&](const ForwardContext& context) { return model.logits(tokens, context).values(); };
-  const ForwardContext training{.training = true, .seed = 1, .update = 0};
+  const ForwardContext training{.training = true, .seed = 1, .step = 0};
   ForwardContext next = training;
-  next.update = 1;
+  next.step = 1;
   EXPECT_EQ(logits({}), logits({}));
   EXPECT_NE(logits({}), logits(training));
   EXPECT_EQ(logits(training), logits(training));
@@ -200,7 +200,7 @@ TEST(Gpt, RecomputeGivesTheSameBitsWithLessMemory) {
   config.seq_len = 32;
   config.dropout = config.attention_dropout = 0.2;
   const Tensor tokens = some_tokens(4, 32, 5), targets = some_tokens(4, 32, 5, 1);
-  const ForwardContext context{.training = true, .seed = 1, .update = 3};
+  const ForwardContext context{.training = true, .seed = 1, .step = 3};
   std::vector<double> gradients[2];
   double losses[2];
   int64_t peaks[2];

@@ -67,7 +67,7 @@ std::pair<Mask, Mask> residual_masks(NormPosition position, int64_t layer) {
     set_all(store.entry(std::string("block.") + name + ".weight").values, 0);
     set_all(store.entry(std::string("block.") + name + ".bias").values, name[0] == 'a' ? 1 : 1000);
   }
-  const Tensor y = block(full({kBatch, kTime, kWidth}, DType::f64, 0), {.training = true, .seed = 3, .update = 5});
+  const Tensor y = block(full({kBatch, kTime, kWidth}, DType::f64, 0), {.training = true, .seed = 3, .step = 5});
   Mask attention, feed_forward;
   for (const double value : y.values()) {
     EXPECT_TRUE(value == 0 || value == 2 || value == 2000 || value == 2002) << value;
@@ -98,7 +98,7 @@ Mask embedding_mask() {
   }
   const Tensor tokens = from_tokens({kBatch, kTime}, std::vector<int32_t>(kBatch * kTime));
   Mask mask;  // of 0 and 2, the normed ones above the mean are kept
-  for (const double logit : model.logits(tokens, {.training = true, .seed = 3, .update = 5}).values()) {
+  for (const double logit : model.logits(tokens, {.training = true, .seed = 3, .step = 5}).values()) {
     mask.push_back(logit > 0);
   }
   return mask;
@@ -124,7 +124,7 @@ TEST(RandomSites, AttentionProbabilitiesHaveTheirOwn) {
     for (int i = 0; i < 3 * kWidth; ++i) values.push_back(0.1 * (i % 7));
     return values;
   }());
-  const ForwardContext context{.training = true, .seed = 3, .update = 5};
+  const ForwardContext context{.training = true, .seed = 3, .step = 5};
   const auto parameter = [&](const char* name) { return store.entry(std::string("a.") + name).tensor; };
   const auto expected = [&](DropoutPlace place) {
     const Tensor mixed =

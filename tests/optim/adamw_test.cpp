@@ -218,11 +218,11 @@ TEST(AdamW, RefusesOptionsOutOfRange) {
     }
   };
   for (const double beta : {-0.1, 1.0, kNan}) {
-    refused({.beta1 = beta}, "optim.beta1");
-    refused({.beta2 = beta}, "optim.beta2");
+    refused({.beta1 = beta}, "beta1");
+    refused({.beta2 = beta}, "beta2");
   }
-  for (const double eps : {0.0, -1e-8, kNan}) refused({.eps = eps}, "optim.eps");
-  for (const double decay : {-0.1, kNan}) refused({.weight_decay = decay}, "optim.weight_decay");
+  for (const double eps : {0.0, -1e-8, kNan}) refused({.eps = eps}, "eps");
+  for (const double decay : {-0.1, kNan}) refused({.weight_decay = decay}, "weight_decay");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace heed::optim {
 
 // The n values that belong to a number: other numbers, other values; the same in every dtype.
 inline std::vector<double> random_values(int64_t n, uint32_t number, double spread = 1) {
-  const RandomStream stream{.seed = 11, .site = random_site(RandomDomain::test, number), .update = 0};
+  const RandomStream stream{.seed = 11, .site = random_site(RandomDomain::test, number), .step = 0};
   std::vector<double> values;
   for (int64_t i = 0; i < n; ++i) {
     values.push_back(static_cast<float>(spread * stream.normal(static_cast<uint64_t>(i))));

@@ -86,10 +86,10 @@ TEST(Schedule, RefusesWhatMakesNoSense) {
   const auto with = [](double peak, double minimum, int64_t warmup, int64_t total) {
     return ScheduleOptions{.peak = peak, .minimum = minimum, .warmup_steps = warmup, .total_steps = total};
   };
-  for (const double peak : {0.0, -1.0, kNan, kInf}) refused(with(peak, 0, 0, 10), 0, "optim.learning_rate");
-  for (const double minimum : {-0.1, 1.1, kNan}) refused(with(1, minimum, 0, 10), 0, "optim.min_learning_rate");
-  for (const int64_t warmup : {-1, 11}) refused(with(1, 0, warmup, 10), 0, "optim.warmup_steps");
-  for (const int64_t total : {0, -1}) refused(with(1, 0, 0, total), 0, "train.steps");
+  for (const double peak : {0.0, -1.0, kNan, kInf}) refused(with(peak, 0, 0, 10), 0, "peak");
+  for (const double minimum : {-0.1, 1.1, kNan}) refused(with(1, minimum, 0, 10), 0, "minimum");
+  for (const int64_t warmup : {-1, 11}) refused(with(1, 0, warmup, 10), 0, "warmup_steps");
+  for (const int64_t total : {0, -1}) refused(with(1, 0, 0, total), 0, "total_steps");
   refused(with(1, 0, 0, 10), -1, "step is -1");
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr uint32_t kSeed = 7;
 
 Values cotangent(int64_t count) {
-  const RandomStream stream{.seed = kSeed, .site = random_site(RandomDomain::test, 1), .update = 0};
+  const RandomStream stream{.seed = kSeed, .site = random_site(RandomDomain::test, 1), .step = 0};
   Values w;
   for (int64_t i = 0; i < count; ++i) w.push_back(static_cast<float>(stream.normal(static_cast<uint64_t>(i))));
   return w;

@@ -99,7 +99,7 @@ inline Tensor leaf(const Shape& shape, const std::vector<double>& values, DType 
 
 // n values for a tensor, other ones for each number; exact in f32.
 inline std::vector<double> some_values(int64_t n, uint32_t number) {
-  const RandomStream stream{.seed = 5, .site = random_site(RandomDomain::test, number), .update = 0};
+  const RandomStream stream{.seed = 5, .site = random_site(RandomDomain::test, number), .step = 0};
   std::vector<double> values;
   for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<float>(stream.normal(static_cast<uint64_t>(i))));
   return values;

@@ -44,8 +44,8 @@ int64_t peak_resident_bytes() {
 }
 
 std::vector<double> time_steps(Trainer& trainer, const BenchStepOptions& options) {
-  for (int64_t i = 0; i < options.warm_up; ++i) trainer.update();
-  const auto timed = [&] { return seconds_of([&] { trainer.update(); }); };
+  for (int64_t i = 0; i < options.warm_up; ++i) trainer.train_step();
+  const auto timed = [&] { return seconds_of([&] { trainer.train_step(); }); };
   const bool is_alone = trainer.ranks().size() == 1;
   if (options.steps == 0 && is_alone) return repeat(timed);
   constexpr int64_t kStepsOfRanks = 20;  // repeat() would choose different numbers on different ranks
@@ -69,7 +69,7 @@ std::vector<BenchRow> profile_steps(Trainer& trainer) {
   double spent = 0;
   const bool is_alone = trainer.ranks().size() == 1;
   for (int i = 0; i < kSteps && (spent < kEnough || !is_alone); ++i) {
-    spent += seconds_of([&] { profile.add([&] { trainer.update(); }); });
+    spent += seconds_of([&] { profile.add([&] { trainer.train_step(); }); });
   }
   return profile.rows();
 }

@@ -59,9 +59,9 @@ std::vector<std::string> ProcessGroup::gather_texts(const std::string& mine) {
 
 void ProcessGroup::barrier() { gather('\0'); }
 
-void ProcessGroup::set_update(int64_t update) {
-  update_ = update;
-  if (watchdog_) watchdog_->set_update(update);
+void ProcessGroup::set_step(int64_t step) {
+  step_ = step;
+  if (watchdog_) watchdog_->set_step(step);
 }
 
 Waiting::Waiting(ProcessGroup& ranks, const char* what) {

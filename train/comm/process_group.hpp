@@ -42,8 +42,8 @@ class ProcessGroup {
   void barrier();
 
   // Sets the step that the error and timeout messages of this process name.
-  void set_update(int64_t update);
-  int64_t update() const { return update_; }
+  void set_step(int64_t step);
+  int64_t step() const { return step_; }
 
   // nullptr in a process group of size one.
   Watchdog* watchdog() const { return watchdog_.get(); }
@@ -62,7 +62,7 @@ class ProcessGroup {
 
  private:
   int rank_, size_, local_rank_ = 0;
-  int64_t update_ = 0;
+  int64_t step_ = 0;
   std::unique_ptr<HeartbeatPage> heartbeat_;
   std::unique_ptr<Watchdog> watchdog_;
 };

@@ -57,7 +57,7 @@ HeartbeatPage::HeartbeatPage(const std::string& job, int rank, int size, const s
                               std::strerror(error));
   page_ = static_cast<Page*>(memory);
   Slot& mine = slot(rank_);
-  mine.update = mine.waits = mine.is_waiting = 0;
+  mine.step = mine.waits = mine.is_waiting = 0;
   mine.process = getpid();
   if (rank_ == 0) page_->reporter = 0;  // may be left over from an earlier job of the same name
 }
@@ -74,7 +74,7 @@ void HeartbeatPage::unlink() noexcept {
   has_name_ = false;
 }
 
-void HeartbeatPage::set_update(int64_t update) noexcept { slot(rank_).update = update; }
+void HeartbeatPage::set_step(int64_t step) noexcept { slot(rank_).step = step; }
 void HeartbeatPage::begin_wait() noexcept {
   slot(rank_).is_waiting = 1;
   ++slot(rank_).waits;
@@ -95,8 +95,8 @@ std::vector<int> HeartbeatPage::missing(const std::vector<bool>& elsewhere) cons
 std::string HeartbeatPage::describe(int rank) const {
   const int64_t process = slot(rank).process;
   if (process == 0) return fmt::format("rank {} (not started on this node)", rank);
-  const int64_t update = slot(rank).update;
-  const std::string place = update == 0 ? std::string("before the first step") : fmt::format("in step {}", update);
+  const int64_t step = slot(rank).step;
+  const std::string place = step == 0 ? std::string("before the first step") : fmt::format("in step {}", step);
   const char* state = !is_alive(process) ? "has ended" : state_of(process) == 'T' ? "is stopped" : "is busy";
   return fmt::format("rank {} (last seen {}, process {} {})", rank, place, process, state);
 }
@@ -137,10 +137,10 @@ Watchdog::Wait::~Wait() {
   watchdog_.heartbeat_.end_wait();
 }
 
-void Watchdog::set_update(int64_t update) {
+void Watchdog::set_step(int64_t step) {
   const std::lock_guard guard(mutex_);
-  update_ = update;
-  heartbeat_.set_update(update);
+  step_ = step;
+  heartbeat_.set_step(step);
 }
 
 void Watchdog::set_elsewhere(std::vector<bool> elsewhere) {
@@ -188,7 +188,7 @@ std::string Watchdog::missing_ranks() const {
 }
 
 void Watchdog::give_up(const std::string& reason) {
-  const std::string place = update_ == 0 ? std::string() : fmt::format(", step {}", update_);
+  const std::string place = step_ == 0 ? std::string() : fmt::format(", step {}", step_);
   // The other ranks of the node time out within moments and would write the same.
   if (heartbeat_.claim_report())
     train::write_notice(fmt::format("heed: rank {}{}: {}\n", heartbeat_.rank(), place, reason));

@@ -39,7 +39,7 @@ class HeartbeatPage {
   void unlink() noexcept;
 
   // Progress of this rank: the step it works on, and that it has begun or ended a wait for other ranks.
-  void set_update(int64_t update) noexcept;
+  void set_step(int64_t step) noexcept;
   void begin_wait() noexcept;
   void end_wait() noexcept;
 
@@ -53,7 +53,7 @@ class HeartbeatPage {
 
  private:
   struct Slot {
-    std::atomic<int64_t> process, update, waits, is_waiting;
+    std::atomic<int64_t> process, step, waits, is_waiting;
     int64_t unused[4];
   };
   struct Page {
@@ -106,7 +106,7 @@ class Watchdog {
     Watchdog& watchdog_;
   };
 
-  void set_update(int64_t update);
+  void set_step(int64_t step);
   // Marks the ranks of other nodes, which do not use this heartbeat page: one flag per rank.
   void set_elsewhere(std::vector<bool> elsewhere);
   // Sets an action that is started before the process exits, to interrupt a library. The process exits shortly after,
@@ -128,7 +128,7 @@ class Watchdog {
   bool ending_ = false;
   const char* waits_for_ = nullptr;
   double waited_s_ = 0;  // running time of this process only
-  int64_t update_ = 0;
+  int64_t step_ = 0;
   std::vector<bool> elsewhere_;
   std::function<void()> action_;
   std::function<std::string()> question_;

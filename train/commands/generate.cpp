@@ -159,9 +159,8 @@ void generate(const LoadedModel& loaded, std::vector<int32_t> tokens, const Gene
               int64_t sample_number, const std::function<void(int32_t)>& emit) {
   const NoGradGuard no_grad;
   const std::optional<int32_t> end = loaded.tokenizer ? loaded.tokenizer->end_token() : std::nullopt;
-  const RandomStream random{.seed = options.seed,
-                            .site = random_site(RandomDomain::sampling),
-                            .update = static_cast<uint64_t>(sample_number)};
+  const RandomStream random{
+      .seed = options.seed, .site = random_site(RandomDomain::sampling), .step = static_cast<uint64_t>(sample_number)};
   nn::KvCache cache(loaded.model->config());
   for (int64_t i = 0; i < options.num_tokens; ++i) {
     const std::vector<double> logits = next_logits(*loaded.model, tokens, cache);

@@ -82,7 +82,7 @@ int run_joined(comm::ProcessGroup& ranks, const Config& config, const std::excep
     return error.exit_code;
   } catch (const std::exception& error) {
     if (ranks.size() == 1) throw;
-    const std::string place = ranks.update() == 0 ? std::string() : fmt::format(", step {}", ranks.update());
+    const std::string place = ranks.step() == 0 ? std::string() : fmt::format(", step {}", ranks.step());
     write_notice(fmt::format("heed: rank {}{}: {}\n", ranks.rank(), place, comm::error_text(error)));
     ranks.abort(comm::exit_code(error));
   }

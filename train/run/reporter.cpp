@@ -205,7 +205,7 @@ void Reporter::line(const std::string& text) {
 
 std::string Reporter::eta() const { return "ETA " + duration_text(remaining_.seconds(trainer_.step())); }
 
-void Reporter::draw(const Update& u, double tokens_per_s) {
+void Reporter::draw(const StepResult& u, double tokens_per_s) {
   progress_.draw(
       {.fraction = static_cast<double>(u.step) / static_cast<double>(remaining_.last_step()),
        .counter = fmt::format("{}/{}", u.step, trainer_.config().train.steps),
@@ -213,7 +213,7 @@ void Reporter::draw(const Update& u, double tokens_per_s) {
        .eta = eta()});
 }
 
-void Reporter::log(const Update& u, double tokens_per_s) {
+void Reporter::log(const StepResult& u, double tokens_per_s) {
   std::vector<std::string> fields{fmt::format("step {:>6}/{}", u.step, trainer_.config().train.steps),
                                   "loss " + loss_text(u.loss), "lr " + number_text(u.learning_rate),
                                   "grad norm " + number_text(u.grad_norm), count_text(tokens_per_s) + " tokens/s"};
@@ -225,7 +225,7 @@ void Reporter::log(const Update& u, double tokens_per_s) {
   }
 }
 
-void Reporter::update(const Update& u, double tokens_per_s, double seconds) {
+void Reporter::show_step(const StepResult& u, double tokens_per_s, double seconds) {
   remaining_.add_step(seconds);
   const bool is_last = u.step == remaining_.last_step();
   if (u.step % trainer_.config().train.log_interval == 0 || u.step == 1 || is_last) log(u, tokens_per_s);

@@ -61,7 +61,7 @@ class Reporter {
   // Warns if the loss of a freshly initialized model is outside the range for its shape (train/trainer/first_loss.hpp).
   void check_first_loss(double loss);
   // Reports a step, which took `seconds`.
-  void update(const Update& update, double tokens_per_s, double seconds);
+  void show_step(const StepResult& result, double tokens_per_s, double seconds);
   // The progress callback for Trainer::evaluate() with the same split and max_batches: draws a progress bar, measures
   // the time, and stops the evaluation as soon as must_stop() is true.
   EvaluationProgress evaluating(data::Split split, int64_t max_batches, std::function<bool()> must_stop);
@@ -77,8 +77,8 @@ class Reporter {
 
  private:
   void show(const std::string& text);
-  void draw(const Update& update, double tokens_per_s);
-  void log(const Update& update, double tokens_per_s);
+  void draw(const StepResult& result, double tokens_per_s);
+  void log(const StepResult& result, double tokens_per_s);
   std::string eta() const;
   void note_passed_entropies(int64_t step, double loss);
 

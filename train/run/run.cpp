@@ -106,7 +106,7 @@ class Run {
   bool wishes_to_stop() const {
     return StopSignal::received() != 0 || !reporter_.failure().empty() || !write_failure_.empty();
   }
-  // Several ranks agree on a stop in each step (Update::must_stop).
+  // Several ranks agree on a stop in each step (StepResult::must_stop).
   bool must_stop() const { return agreed_stop_ || (ranks_.size() == 1 && wishes_to_stop()); }
 
   // Restores the newest checkpoint. Returns the number of steps done.
@@ -140,22 +140,22 @@ class Run {
 
   void step() {
     const auto begin = Clock::now();
-    const Update update = trainer_.update(wishes_to_stop());
-    agreed_stop_ = update.must_stop;
+    const StepResult result = trainer_.train_step(wishes_to_stop());
+    agreed_stop_ = result.must_stop;
     const double seconds = seconds_since(begin);
     state_.seconds += seconds;
     seconds_here_ += seconds;
     ++steps_here_;
-    state_.tokens += update.targets;
+    state_.tokens += result.targets;
     if (!measured_) {
-      if (update.step == 1) reporter_.check_first_loss(update.loss);
+      if (result.step == 1) reporter_.check_first_loss(result.loss);
       reporter_.line(measured_memory(memory_report(trainer_.device())));
       measured_ = true;
     }
-    state_.train_loss = update.loss;
-    reporter_.update(update, rate(), seconds);
-    const bool last = update.step == config_.train.steps;
-    const bool is_due = has_validation_ && (last || update.step % config_.train.eval_interval == 0);
+    state_.train_loss = result.loss;
+    reporter_.show_step(result, rate(), seconds);
+    const bool last = result.step == config_.train.steps;
+    const bool is_due = has_validation_ && (last || result.step % config_.train.eval_interval == 0);
     // Always the same sequences, so that the candidates for best_val_loss are comparable; end() evaluates those of
     // train.final_eval.
     std::optional<Evaluation> evaluation;
@@ -163,13 +163,13 @@ class Run {
     try {
       if (is_due) evaluation = evaluate(config_.train.eval_batches);
     } catch (const std::exception&) {
-      record(update, {});  // the step itself is complete
+      record(result, {});  // the step itself is complete
       throw;
     }
     state_.evaluation_pending = is_due && !evaluation;
-    record(update, evaluation);
+    record(result, evaluation);
     if (evaluation) save_if_best(*evaluation);
-    if (config_.train.save_interval > 0 && update.step % config_.train.save_interval == 0) save();
+    if (config_.train.save_interval > 0 && result.step % config_.train.save_interval == 0) save();
   }
 
   // A failed write ends the run like a signal: on all ranks, after a save.
@@ -183,18 +183,18 @@ class Run {
     }
   }
 
-  void record(const Update& update, const std::optional<Evaluation>& evaluation) {
+  void record(const StepResult& result, const std::optional<Evaluation>& evaluation) {
     state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
     write_metrics([&](MetricsFile& metrics) {
-      metrics.write(MetricsRow{.step = update.step,
+      metrics.write(MetricsRow{.step = result.step,
                                .tokens = state_.tokens,
-                               .train_loss = update.loss,
+                               .train_loss = result.loss,
                                .val_loss = evaluation ? std::optional(evaluation->loss) : std::nullopt,
-                               .learning_rate = update.learning_rate,
-                               .grad_norm = update.grad_norm,
+                               .learning_rate = result.learning_rate,
+                               .grad_norm = result.grad_norm,
                                .tokens_per_s = rate(),
                                .seconds = state_.wall_seconds});
-      if (evaluation || update.step % config_.train.log_interval == 0) metrics.flush();
+      if (evaluation || result.step % config_.train.log_interval == 0) metrics.flush();
     });
   }
 

@@ -140,8 +140,8 @@ Trainer::Drawn Trainer::draw_batches(int64_t step) const {
   return drawn;
 }
 
-Update Trainer::update(bool stop) {
-  ranks_.set_update(step_ + 1);
+StepResult Trainer::train_step(bool stop) {
+  ranks_.set_step(step_ + 1);
   const AnomalyGuard anomaly(config_.train.detect_anomaly);
   const Drawn drawn = next_ ? std::move(*next_) : draw_batches(step_);
   next_.reset();
@@ -165,7 +165,7 @@ optim::StepState Trainer::run_step(const Drawn& drawn, double learning_rate, boo
   // NCCL connects the ranks in the first all-reduce, and may block for them in later ones. On the CPU the communicator
   // itself marks its waits.
   std::optional<comm::Waiting> waiting;
-  if (on_cuda) waiting.emplace(ranks_, "the update of all ranks to start");
+  if (on_cuda) waiting.emplace(ranks_, "the training step of all ranks to start");
   training_step_->start({.learning_rate = learning_rate,
                          .clip_norm = config_.optim.clip_norm,
                          .optimizer_step = optimizer_->steps() + 1,
@@ -176,7 +176,7 @@ optim::StepState Trainer::run_step(const Drawn& drawn, double learning_rate, boo
                         drawn.batches);
   waiting.reset();
   if (on_cuda && step_ + 1 < config_.train.steps) next_ = draw_batches(step_ + 1);
-  if (on_cuda) waiting.emplace(ranks_, "the update of all ranks");
+  if (on_cuda) waiting.emplace(ranks_, "the training step of all ranks");
   return training_step_->finish();
 }
 

@@ -23,7 +23,7 @@
 
 namespace heed::train {
 
-struct Update {
+struct StepResult {
   int64_t step = 0;     // steps done, this one included
   int64_t targets = 0;  // targets of this step
   double loss = 0;      // before the optimizer step
@@ -45,7 +45,7 @@ class Trainer {
   // Runs one training step. stop: this rank requests a stop after it. If the loss or the gradient norm is not finite,
   // no parameter changes: the step runs again in anomaly mode, and DivergedError names the step and the operation that
   // produced the first NaN or Inf.
-  Update update(bool stop = false);
+  StepResult train_step(bool stop = false);
   // max_batches = 0: the whole split.
   Evaluation evaluate(data::Split split, int64_t max_batches) const;
   // Returns nullopt on all ranks if the callback of any rank stopped it (train/trainer/evaluator.hpp).

@@ -108,7 +108,7 @@ void TrainingStep::accumulate_gradients(const RunBackward& last_backward) {
   for (int64_t index = 0; index < options_.micro_batches; ++index) {
     const nn::ForwardContext context{.training = true,
                                      .seed = options_.seed,
-                                     .update = DeviceScalar<uint64_t>::at(&state()->step),
+                                     .step = DeviceScalar<uint64_t>::at(&state()->step),
                                      .first_row = options_.first_row + index * options_.rows};
     const Tensor loss =
         model_.loss(tokens(index, false), tokens(index, true), context, DeviceScalar<double>::at(&state()->targets));

@@ -14,11 +14,9 @@ int64_t kv_heads(const AttentionOptions& options) {
 }
 
 void check_heads(const char* op, const AttentionOptions& options) {
-  require<ValueError>(options.num_heads >= 1, "{}: {} heads, there must be at least 1 (model.num_heads)", op,
-                      options.num_heads);
+  require<ValueError>(options.num_heads >= 1, "{}: {} heads, there must be at least 1", op, options.num_heads);
   require<ValueError>(kv_heads(options) >= 1 && options.num_heads % kv_heads(options) == 0,
-                      "{}: {} kv heads do not divide {} heads (model.num_kv_heads)", op, options.num_kv_heads,
-                      options.num_heads);
+                      "{}: {} kv heads do not divide {} heads", op, options.num_kv_heads, options.num_heads);
 }
 
 void check_lengths(const char* op, const AttentionOptions& options, const AttentionProblem& problem) {
@@ -37,8 +35,8 @@ void check_lengths(const char* op, const AttentionOptions& options, const Attent
 }
 
 void check_dropout(const char* op, const AttentionOptions& options, const AttentionProblem& problem) {
-  require<ValueError>(options.dropout >= 0 && options.dropout <= 1,
-                      "{}: dropout is {}, it must be 0 to 1 (model.attention_dropout)", op, options.dropout);
+  require<ValueError>(options.dropout >= 0 && options.dropout <= 1, "{}: dropout is {}, it must be 0 to 1", op,
+                      options.dropout);
   require<ValueError>(
       options.first_row >= 0 && options.first_row <= std::numeric_limits<int64_t>::max() - problem.batch,
       "{}: first_row is {}, it must not be negative, nor so large that rows cannot be counted", op, options.first_row);

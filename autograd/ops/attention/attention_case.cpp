@@ -21,7 +21,7 @@ struct Setting {
 };
 
 constexpr int64_t kFirstRow = 3;
-const RandomStream kRandom{.seed = 11, .site = random_site(RandomDomain::dropout, 2, 1), .update = 9};
+const RandomStream kRandom{.seed = 11, .site = random_site(RandomDomain::dropout, 2, 1), .step = 9};
 
 AttentionOptions options(const Setting& s, Device device) {
   return {.num_heads = s.heads,
@@ -288,14 +288,14 @@ OP_CASE(attention) {
         attention(x, x, x, {});
       },
       "i32");
-  op.error<ValueError>("no heads", with({.num_heads = 0}), "model.num_heads");
-  op.error<ValueError>("kv heads that do not divide", with({.num_heads = 4, .num_kv_heads = 3}), "model.num_kv_heads");
+  op.error<ValueError>("no heads", with({.num_heads = 0}), "0 heads");
+  op.error<ValueError>("kv heads that do not divide", with({.num_heads = 4, .num_kv_heads = 3}), "3 kv heads");
   op.error<ValueError>("negative kv heads", with({.num_heads = 4, .num_kv_heads = -4}), "-4 kv heads");
   const double nan = std::numeric_limits<double>::quiet_NaN();
   op.error<ValueError>("scale NaN", with({.scale = nan}), "scale is nan");
   op.error<ValueError>("dropout above 1", with({.dropout = 1.1}), "dropout is 1.1, it must be 0 to 1");
-  op.error<ValueError>("negative dropout", with({.dropout = -0.1}), "model.attention_dropout");
-  op.error<ValueError>("dropout NaN", with({.dropout = nan}), "model.attention_dropout");
+  op.error<ValueError>("negative dropout", with({.dropout = -0.1}), "dropout is -0.1");
+  op.error<ValueError>("dropout NaN", with({.dropout = nan}), "dropout is nan");
   op.error<ValueError>("negative first row", with({.first_row = -1}), "first_row is -1");
   op.error<ShapeError>("more weights than 63 bits count", with({.dropout = 0.1, .first_row = int64_t{1} << 60}),
                        "63 bits");

@@ -97,7 +97,7 @@ TEST(Gradcheck, SeesErrorsThatCancelInAPlainSum) {
 }
 
 TEST(Gradcheck, PassesAFrozenMask) {
-  const RandomStream stream{.seed = 3, .site = random_site(RandomDomain::test), .update = 0};
+  const RandomStream stream{.seed = 3, .site = random_site(RandomDomain::test), .step = 0};
   const Tensor x = from_values({50}, DType::f64, some_values(50, 4));
   const GradcheckResult frozen = gradcheck([&] { return masked(x, stream); }, {{"x", x}});
   EXPECT_TRUE(frozen.passed) << frozen.text();
@@ -105,7 +105,7 @@ TEST(Gradcheck, PassesAFrozenMask) {
   RandomStream moving = stream;
   const GradcheckResult changing = gradcheck(
       [&] {
-        ++moving.update.value;
+        ++moving.step.value;
         return masked(x, moving);
       },
       {{"x", x}});

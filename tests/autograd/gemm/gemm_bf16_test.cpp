@@ -16,7 +16,7 @@ namespace {
 
 template <class T>
 std::vector<T> draw(int64_t count, uint32_t what) {
-  const RandomStream stream{.seed = 5, .site = random_site(RandomDomain::test, what), .update = 0};
+  const RandomStream stream{.seed = 5, .site = random_site(RandomDomain::test, what), .step = 0};
   std::vector<T> values;
   for (int64_t i = 0; i < count; ++i) values.push_back(static_cast<T>(stream.normal(static_cast<uint64_t>(i))));
   return values;

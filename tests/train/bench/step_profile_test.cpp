@@ -26,7 +26,7 @@ double flops_of(const std::vector<BenchRow>& rows, const std::string& operation)
 TEST(StepProfile, CountsWhatAnUpdateDoes) {
   Trainer trainer(tiny_config());
   StepProfile profile({{"optimizer", 100}});
-  for (int i = 0; i < 3; ++i) profile.add([&] { trainer.update(); });
+  for (int i = 0; i < 3; ++i) profile.add([&] { trainer.train_step(); });
   const std::vector<BenchRow> rows = profile.rows();
   const int64_t tokens = 12 * 8, layers = 2, width = 16;
   // Each weight makes two FLOPs forward and four backward; each of T (T + 1) / 2 pairs a score and a share of a value.
@@ -49,7 +49,7 @@ TEST(StepProfile, RowsAreAtMostTheUpdateAndFall) {
   double whole = 0;
   for (int i = 0; i < 3; ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    profile.add([&] { trainer.update(); });
+    profile.add([&] { trainer.train_step(); });
     whole += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   double sum = 0, last = whole;
@@ -63,8 +63,8 @@ TEST(StepProfile, RowsAreAtMostTheUpdateAndFall) {
 TEST(StepProfile, WatchesOnlyWhatItIsGiven) {
   Trainer trainer(tiny_config());
   StepProfile profile({});
-  profile.add([&] { trainer.update(); });
-  trainer.update();
+  profile.add([&] { trainer.train_step(); });
+  trainer.train_step();
   EXPECT_EQ(find(profile.rows(), "optimizer", false).calls, 1);
 }
 

@@ -40,14 +40,14 @@ inline void expect_all_to_end_without_data(const std::string& device, const trai
   writer.finish({kTokens - 2000, 1000, 1000}, {"a.txt", kTokens, "00000000feedbeef", "test 1"});
   train::Trainer trainer(tiny_config({"source=tokens", "data.path=" + path, "batch_size=8", "device=" + device}), ranks,
                          make);
-  trainer.update();
+  trainer.train_step();
   if (ranks.rank() == ranks.size() - 1) std::filesystem::resize_file(path, 3000);
   std::vector<double> before;
   const auto weights = [&] { return trainer.buckets().whole_weights(0).values(); };
   const auto train_on = [&] {
     for (int i = 0; i < 4; ++i) {  // on CUDA the next batch is there already
       before = weights();
-      trainer.update();
+      trainer.train_step();
     }
   };
   if (ranks.size() == 1) {

@@ -65,7 +65,7 @@ TEST_P(TrainerOnRanks, GradientsAndLossesAreThoseOfOneRank) {
   train::Trainer on_ranks(config_of(GetParam()), ranks_);
   train::Trainer alone(config_of(GetParam()));
   for (int step = 0; step < 20; ++step) {
-    const train::Update a = on_ranks.update(), b = alone.update();
+    const train::StepResult a = on_ranks.train_step(), b = alone.train_step();
     EXPECT_EQ(a.targets, b.targets);
     EXPECT_NEAR(a.loss, b.loss, kMicroBatchLoss * b.loss) << "step " << step;
     EXPECT_NEAR(a.grad_norm, b.grad_norm, kRanksNorm * b.grad_norm) << "step " << step;
@@ -76,11 +76,11 @@ TEST_P(TrainerOnRanks, GradientsAndLossesAreThoseOfOneRank) {
 
 TEST_P(TrainerOnRanks, BucketsLeaveWhileBackwardRuns) {
   train::Trainer trainer(config_of(GetParam()), ranks_);
-  trainer.update();
+  trainer.train_step();
   EXPECT_EQ(trainer.buckets().overlapped(), 0u) << "the first update learns";
   EXPECT_GE(trainer.buckets().count(), 4u);
   for (int i = 0; i < 2; ++i) {
-    trainer.update();
+    trainer.train_step();
     // All but those of the embeddings and of the first parameters.
     EXPECT_GE(trainer.buckets().overlapped(), trainer.buckets().count() / 2);
     EXPECT_LE(trainer.buckets().overlapped(), trainer.buckets().count());
@@ -89,9 +89,9 @@ TEST_P(TrainerOnRanks, BucketsLeaveWhileBackwardRuns) {
 
 TEST_P(TrainerOnRanks, AWishToStopReachesAll) {
   train::Trainer trainer(config_of(GetParam()), ranks_);
-  EXPECT_FALSE(trainer.update(false).must_stop);
-  EXPECT_TRUE(trainer.update(ranks_.rank() == ranks_.size() - 1).must_stop);
-  EXPECT_FALSE(trainer.update(false).must_stop);
+  EXPECT_FALSE(trainer.train_step(false).must_stop);
+  EXPECT_TRUE(trainer.train_step(ranks_.rank() == ranks_.size() - 1).must_stop);
+  EXPECT_FALSE(trainer.train_step(false).must_stop);
 }
 
 TEST_P(TrainerOnRanks, EvaluatesAsOneRank) {
@@ -116,9 +116,9 @@ TEST_P(TrainerOnRanks, AnEvaluationThatOneRankStopsHasNoResultOnAny) {
 
 TEST_P(TrainerOnRanks, ACheckpointDoesNotKnowTheRanks) {
   train::Trainer on_ranks(config_of(GetParam()), ranks_), alone(config_of(GetParam()));
-  for (int i = 0; i < 3; ++i) on_ranks.update();
+  for (int i = 0; i < 3; ++i) on_ranks.train_step();
   const train::CheckpointContent content = train::snapshot(on_ranks, {});
-  for (int i = 0; i < 3; ++i) alone.update();
+  for (int i = 0; i < 3; ++i) alone.train_step();
   const train::CheckpointContent expected = train::snapshot(alone, {});
   if (!ranks_.is_root()) {
     EXPECT_TRUE(content.tensors.empty());
@@ -138,7 +138,7 @@ TEST_P(TrainerOnRanks, ACheckpointDoesNotKnowTheRanks) {
 
 TEST_P(TrainerOnRanks, MasksAreBitEqual) {
   const int64_t rows = 24, own = rows / ranks_.size(), width = 10;
-  const RandomStream random{.seed = 3, .site = 5, .update = 7};
+  const RandomStream random{.seed = 3, .site = 5, .step = 7};
   const Tensor ones = full({rows, width}, DType::f32, 1), own_ones = full({own, width}, DType::f32, 1);
   const std::vector<double> all = dropout(ones, 0.5, random, 0).values();
   const std::vector<double> part = dropout(own_ones, 0.5, random, ranks_.rank() * own).values();
@@ -172,7 +172,7 @@ TEST(ShardedOptimizer, KeepsItsPartOfTheExactWeightsInBf16) {
   train::Trainer sharded(tiny_config({"batch_size=8", "precision=bf16", "shard_optimizer=true"}), ranks);
   train::Trainer whole(tiny_config({"batch_size=8", "precision=bf16"}), ranks);
   EXPECT_EQ(bool(sharded.model().parameters().groups()[0].weights), ranks.size() == 1);
-  for (int i = 0; i < 10; ++i) EXPECT_NEAR(sharded.update().loss, whole.update().loss, kSixDigits) << i;
+  for (int i = 0; i < 10; ++i) EXPECT_NEAR(sharded.train_step().loss, whole.train_step().loss, kSixDigits) << i;
   const Tensor a = sharded.buckets().whole_weights(0), b = whole.buckets().whole_weights(0);
   EXPECT_EQ(a.values(), b.values());
 }
@@ -202,7 +202,7 @@ TEST(RanksThatDiverge, EndTogether) {
   comm::ProcessGroup& ranks = all_ranks();
   train::Trainer trainer(tiny_config({"batch_size=8", "learning_rate=1e30", "clip_norm=0"}), ranks);
   try {
-    for (int i = 0; i < 10; ++i) trainer.update();
+    for (int i = 0; i < 10; ++i) trainer.train_step();
     FAIL() << "does not diverge";
   } catch (const comm::CollectiveError& error) {
     EXPECT_GT(ranks.size(), 1);

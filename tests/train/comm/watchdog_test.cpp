@@ -17,14 +17,14 @@ using test::ChildProcess;
 
 std::string job() { return "test " + std::to_string(getpid()); }
 
-// Rank `rank` waits for `what` in update 7 until the watchdog ends it; what it wrote to stderr goes to a file.
+// Rank `rank` waits for `what` in step 7 until the watchdog ends it; what it wrote to stderr goes to a file.
 ChildProcess waiting_rank(const std::string& name, int rank, int size, const std::filesystem::path& output,
                           const std::function<void()>& on_timeout = {}) {
   return ChildProcess([=] {
     ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600), STDERR_FILENO);
     HeartbeatPage board(name, rank, size);
     Watchdog watchdog(board, 0.5);
-    watchdog.set_update(7);
+    watchdog.set_step(7);
     if (on_timeout) watchdog.on_timeout(on_timeout);
     const Watchdog::Wait wait(watchdog, "the sums");
     sleep(20);
@@ -57,7 +57,7 @@ TEST(Watchdog, NamesARankThatIsBusyInAnEarlierUpdateAndReportsOnce) {
   const test::TemporaryFolder folder;
   const auto output = folder.path() / "stderr";
   ChildProcess busy = other_rank(job(), 2, 3, [](HeartbeatPage& board) {
-    board.set_update(6);
+    board.set_step(6);
     sleep(3);
   });
   ChildProcess first = waiting_rank(job(), 0, 3, output), second = waiting_rank(job(), 1, 3, output);
@@ -79,7 +79,7 @@ TEST(Watchdog, TellsStoppedFromEnded) {
     raise(SIGSTOP);
   });
   other_rank(job(), 2, 3, [](HeartbeatPage& board) {
-    board.set_update(4);
+    board.set_step(4);
     test::end_process();
   }).result();
   EXPECT_EQ(waiting_rank(job(), 0, 3, output).result(), kExit7);
@@ -253,7 +253,7 @@ TEST(HeartbeatPage, LeavesNothingBehind) {
     EXPECT_TRUE(std::filesystem::exists(path));
     board.unlink();
     EXPECT_FALSE(std::filesystem::exists(path));
-    board.set_update(3);  // the page itself stays until the end
+    board.set_step(3);  // the page itself stays until the end
   }
   EXPECT_FALSE(std::filesystem::exists(path));
   { const HeartbeatPage overlapped(job(), 0, 2); }

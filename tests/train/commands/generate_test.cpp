@@ -30,7 +30,7 @@ std::vector<int32_t> plainly(const LoadedModel& loaded, std::vector<int32_t> tok
                              uint64_t sample_number) {
   const NoGradGuard no_grad;
   const nn::GptConfig& model = loaded.model->config();
-  const RandomStream random{.seed = options.seed, .site = random_site(RandomDomain::sampling), .update = sample_number};
+  const RandomStream random{.seed = options.seed, .site = random_site(RandomDomain::sampling), .step = sample_number};
   const size_t prompt = tokens.size();
   for (int64_t i = 0; i < options.num_tokens; ++i) {
     const auto length = std::min<int64_t>(static_cast<int64_t>(tokens.size()), model.seq_len);

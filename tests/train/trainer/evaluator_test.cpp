@@ -80,7 +80,7 @@ TEST_F(Evaluator, IsTheMeanOverTargetsAlsoWhereWindowsAreShorter) {
   for (const char* split : {"position", "lines"}) {
     // Not the fresh model, which has nearly the same loss everywhere.
     Trainer trainer(config(split));
-    for (int i = 0; i < 12; ++i) trainer.update();
+    for (int i = 0; i < 12; ++i) trainer.train_step();
     const int64_t windows = trainer.source().num_eval_windows(data::Split::validation, 8);
     const Mean expected = mean_by_hand(trainer, data::Split::validation, windows);
     ASSERT_LT(expected.targets, windows * 8) << split << ": every window is full, so the test cannot fail";

@@ -46,7 +46,7 @@ class FirstLoss : public testing::Test {
                            "text.toml", more);
     Trainer trainer(config_);
     config_ = trainer.config();
-    return trainer.update().loss;
+    return trainer.train_step().loss;
   }
 
   test::TemporaryFolder folder_;

@@ -16,7 +16,7 @@ using test::tiny_config;
 
 CheckpointContent trained(const std::vector<std::string>& overrides = {}) {
   Trainer trainer(tiny_config(overrides));
-  for (int i = 0; i < 3; ++i) trainer.update();
+  for (int i = 0; i < 3; ++i) trainer.train_step();
   return snapshot(trainer, {});
 }
 
@@ -35,7 +35,7 @@ std::string error_of(const std::function<void()>& run) {
 TEST(LoadModel, GivesTheLossOfTheModelThatWasSaved) {
   for (const char* precision : {"f32", "bf16", "f64"}) {
     Trainer trainer(tiny_config({std::string("precision=") + precision, "learning_rate=0.1"}));
-    for (int i = 0; i < 3; ++i) trainer.update();
+    for (int i = 0; i < 3; ++i) trainer.train_step();
     const double before = trainer.evaluate(data::Split::validation, 2).loss;
     const LoadedModel loaded = load_model(snapshot(trainer, {}));
     const data::BatchLoader loader(trainer.source(), loaded.config.model.seq_len, loaded.config.train.batch_size);

@@ -140,7 +140,7 @@ TEST(TrainerReferenceTest, TenUpdatesAreThoseOfPyTorch) {
     set_weights(trainer.model(), fixture);
     std::vector<double> losses, norms;
     while (trainer.step() < trainer.config().train.steps) {
-      const Update update = trainer.update();
+      const StepResult update = trainer.train_step();
       losses.push_back(update.loss);
       norms.push_back(update.grad_norm);
     }

@@ -39,13 +39,13 @@ std::vector<double> difference(const std::vector<double>& a, std::vector<double>
 
 TEST(Trainer, MakesExactlyTheUpdatesAskedFor) {
   Trainer trainer(tiny_config());
-  for (int64_t step = 1; step <= 3; ++step) EXPECT_EQ(trainer.update().step, step);
+  for (int64_t step = 1; step <= 3; ++step) EXPECT_EQ(trainer.train_step().step, step);
   EXPECT_EQ(trainer.step(), 3);
   EXPECT_EQ(trainer.optimizer().steps(), 3);
 }
 
 TEST(Trainer, CountsTheTargetsOfTheWholeUpdate) {
-  EXPECT_EQ(Trainer(tiny_config({"micro_batch_size=4"})).update().targets, 12 * 8);
+  EXPECT_EQ(Trainer(tiny_config({"micro_batch_size=4"})).train_step().targets, 12 * 8);
 }
 
 // The same global batch in other pieces: rounding only.
@@ -56,7 +56,7 @@ TEST(Trainer, MicroBatchesChangeRoundingOnly) {
       Trainer trainer(tiny_config({rows, dropout}));
       losses.emplace_back();
       for (int step = 0; step < 20; ++step) {
-        losses.back().push_back(trainer.update().loss);
+        losses.back().push_back(trainer.train_step().loss);
         if (step == 0) first_gradients.push_back(all(trainer, true));
       }
     }
@@ -73,23 +73,23 @@ TEST(Trainer, MicroBatchesChangeRoundingOnly) {
 TEST(Trainer, SameSeedSameBits) {
   const std::vector<std::string> dropout{"model.dropout=0.1", "model.attention_dropout=0.1"};
   Trainer a(tiny_config(dropout)), b(tiny_config(dropout));
-  for (int step = 0; step < 5; ++step) EXPECT_EQ(a.update().loss, b.update().loss);
+  for (int step = 0; step < 5; ++step) EXPECT_EQ(a.train_step().loss, b.train_step().loss);
   EXPECT_EQ(all(a, false), all(b, false));
 }
 
 TEST(Trainer, EachSeedChangesItsOwnPart) {
-  const double base = Trainer(tiny_config({"model.dropout=0.1"})).update().loss;
+  const double base = Trainer(tiny_config({"model.dropout=0.1"})).train_step().loss;
   for (const char* seed : {"model.seed=9", "data.seed=9", "train.seed=9"}) {
-    EXPECT_NE(Trainer(tiny_config({"model.dropout=0.1", seed})).update().loss, base) << seed;
+    EXPECT_NE(Trainer(tiny_config({"model.dropout=0.1", seed})).train_step().loss, base) << seed;
   }
   // Without dropout, train.seed draws nothing.
-  EXPECT_EQ(Trainer(tiny_config({"train.seed=9"})).update().loss, Trainer(tiny_config()).update().loss);
+  EXPECT_EQ(Trainer(tiny_config({"train.seed=9"})).train_step().loss, Trainer(tiny_config()).train_step().loss);
 }
 
 TEST(Trainer, EvaluationDoesNotDisturbTraining) {
   Trainer a(tiny_config({"model.dropout=0.1"})), b(tiny_config({"model.dropout=0.1"}));
   for (int step = 0; step < 6; ++step) {
-    EXPECT_EQ(a.update().loss, b.update().loss);
+    EXPECT_EQ(a.train_step().loss, b.train_step().loss);
     if (step % 2 == 0) b.evaluate(data::Split::validation, 1);
   }
 }
@@ -118,7 +118,7 @@ TEST(Trainer, EvaluationDoesNotDependOnTheBatchSize) {
 
 TEST(Trainer, LearnsTheSource) {
   Trainer trainer(tiny_config({"learning_rate=1e-2", "steps=300", "weight_decay=0"}));
-  for (int step = 0; step < 300; ++step) trainer.update();
+  for (int step = 0; step < 300; ++step) trainer.train_step();
   const Evaluation e = trainer.evaluate(data::Split::validation, 0);
   EXPECT_LT(*e.excess, test::kLearnt);
   EXPECT_GT(*e.excess, -test::kPairedNoise);  // nothing beats the source on its own targets
@@ -141,11 +141,11 @@ void poison_weight(const Trainer& trainer, const std::string& name) {
 
 TEST(Trainer, StopsAtNanAndNamesTheOperation) {
   Trainer trainer(tiny_config());
-  trainer.update();
+  trainer.train_step();
   poison_weight(trainer, "blocks.1.feed_forward.up.weight");
   const std::vector<double> before = all(trainer, false);
   try {
-    trainer.update();
+    trainer.train_step();
     ADD_FAILURE() << "a NaN went through";
   } catch (const DivergedError& error) {
     const std::string text = error.what();
@@ -165,7 +165,7 @@ TEST(Trainer, MemoryIsFlatAndNoNodeOutlivesAnUpdate) {
   Trainer trainer(tiny_config({"steps=400"}));
   const auto run = [&](int updates) {
     for (int i = 0; i < updates; ++i) {
-      trainer.update();
+      trainer.train_step();
       EXPECT_EQ(live_nodes(), 0);
     }
     trainer.evaluate(data::Split::validation, 1);
@@ -184,7 +184,7 @@ TEST(Trainer, EstimatesItsMemory) {
     reset_memory_peaks(Device::cpu);
     const Config config = tiny_config({recompute, "d_model=64", "seq_len=64", "num_layers=4"});
     Trainer trainer(config);
-    trainer.update();
+    trainer.train_step();
     const MemoryReport measured = memory_report(Device::cpu);
     const MemoryEstimate estimate = estimate_memory(config, Device::cpu);
     const auto of = [&](MemoryCategory c) { return measured.category[static_cast<size_t>(c)].peak_bytes; };

@@ -15,7 +15,7 @@ class KeptWeights {
     first_ =
         ((s.first_row + static_cast<uint64_t>(batch)) * static_cast<uint64_t>(s.heads) + static_cast<uint64_t>(head)) *
         static_cast<uint64_t>(s.queries) * fours_;
-    random_.update = random_.update.get();  // read once
+    random_.step = random_.step.get();  // read once
   }
 
   // Bit i is set if P(query, key + i) is kept; `key` is a multiple of 4. Neither the query nor the keys have to exist.

@@ -23,8 +23,7 @@ void tensor_core_attention_backward(const AttentionBackward& p, const float* del
 // Throws ValueError for head_size > 256.
 template <class F>
 void visit_columns(int64_t head_size, F&& f) {
-  require<ValueError>(head_size <= 256,
-                      "attention: the head size is {}, on cuda it may be at most 256 (model.num_heads)", head_size);
+  require<ValueError>(head_size <= 256, "attention: the head size is {}, on cuda it may be at most 256", head_size);
   if (head_size <= 32) return f(std::integral_constant<int, 32>());
   if (head_size <= 64) return f(std::integral_constant<int, 64>());
   if (head_size <= 96) return f(std::integral_constant<int, 96>());
