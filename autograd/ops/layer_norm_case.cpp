@@ -77,7 +77,7 @@ OP_CASE(layer_norm) {
       [=] {
         layer_norm(make({2, 8}), make({8}), Tensor(), 0.0);
       },
-      "norm_eps");
+      "eps is 0");
 
   op.bench(sample({768, 128}));
   op.bench(sample({16384, 384}), Device::cuda);

@@ -233,7 +233,7 @@ TEST_F(AttentionOnCuda, RefusesHeadsTooLarge) {
     attention(x, x, x, {});
     ADD_FAILURE() << "it took heads of 257";
   } catch (const ValueError& error) {
-    EXPECT_NE(std::string(error.what()).find("at most 256 (model.num_heads)"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("at most 256"), std::string::npos) << error.what();
   }
 }
 

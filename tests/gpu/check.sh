@@ -11,7 +11,7 @@ here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 root=$(dirname "$(dirname "$here")")
 out=${OUT:-gpu-results}
 deadline=${CHECK_SECONDS:-470}  # no step runs past it
-loss_tolerance_f32=1e-4         # of a loss on the card against that on the CPU, relative, over 20 updates
+loss_tolerance_f32=1e-4         # of a loss on the card against that on the CPU, relative, over 20 steps
 loss_tolerance_bf16=2e-2
 
 programs=${1:-$root/bin}
@@ -123,19 +123,19 @@ heed_run() {  # heed_run NAME key=value...
 losses() { awk -F, 'NR == 1 { for (i = 1; i <= NF; ++i) column[$i] = i; next }
                     { print $column["train_loss"], $column["grad_norm"] }' "$work/$1/metrics.csv"; }
 
-# compare_losses PRECISION TOLERANCE: eager and recorded updates on the card, bit for bit, and both against the CPU.
+# compare_losses PRECISION TOLERANCE: eager and captured steps on the card, bit for bit, and both against the CPU.
 compare_losses() {
   local common=("train.steps=20" "train.precision=$1")
   heed_run "cpu-$1" train.device=cpu "${common[@]}" >/dev/null &&
     heed_run "eager-$1" train.device=cuda train.cuda_graph=false "${common[@]}" >/dev/null &&
     heed_run "graph-$1" train.device=cuda "${common[@]}" >/dev/null || return 1
   if ! cmp <(losses "eager-$1") <(losses "graph-$1"); then
-    echo "recorded updates are not those that were not recorded"
+    echo "captured steps are not those that were not captured"
     return 1
   fi
   paste -d ' ' <(losses "cpu-$1") <(losses "graph-$1") | awk -v most="$2" '
     function is_number(x) { return x ~ /^[0-9][0-9.]*(e[-+]?[0-9]+)?$/ }
-    { print "update", NR, "loss", $1, "on the CPU", $3, "on the card; gradient norm", $2, $4
+    { print "step", NR, "loss", $1, "on the CPU", $3, "on the card; gradient norm", $2, $4
       if (!is_number($1) || !is_number($3)) bad = 1
       d = ($3 - $1) / $1; if (d < 0) d = -d; if (d > worst) worst = d }
     END { print "largest relative difference of a loss", worst, "of", most
@@ -179,7 +179,7 @@ done
 start losses-f32 100 compare_losses f32 $loss_tolerance_f32
 start losses-bf16 100 compare_losses bf16 $loss_tolerance_bf16
 for tool in memcheck racecheck synccheck initcheck; do
-  # The first update is given to the device one by one, the others as a graph.
+  # The first step is given to the device one by one, the others as a graph.
   for precision in f32 bf16; do
     start "$tool-$precision" 150 sanitize $tool $precision "$heed" train "$work/tiny.toml" \
       "train.run_dir=$work/$tool-$precision" train.device=cuda train.steps=3 "train.precision=$precision"

@@ -63,7 +63,7 @@ result losses-f32 ok
 result initcheck-bf16 ok
 result operations-bf16 ok
 result torch-attention skipped
-says '^gpt2-124m-bf16 +update +5.00 ms'
+says '^gpt2-124m-bf16 +step +5.00 ms'
 says 'no step failed'
 for file in summary benchmarks log; do [[ -s $work/results/$file.txt ]] || fail "no $file.txt"; done
 grep -q 'layer_norm.*0.0123 ms' "$work/results/benchmarks.txt" || fail 'no table'
@@ -92,16 +92,16 @@ case_name='a loss that is off on the card'
 run 1 FAKE_LOSS=1.26
 result losses-f32 failed
 result losses-bf16 ok
-case_name='a recorded update that is another'
+case_name='a captured step that is another'
 run 1 FAKE_GRAPH_LOSS=1.250002
 result losses-f32 failed
-says 'recorded updates are not those'
+says 'captured steps are not those'
 
 case_name='a loss that is no number'
 run 1 FAKE_LOSS=nan
 result losses-bf16 failed
 
-case_name='too few updates'
+case_name='too few steps'
 run 1 FAKE_UPDATES=19
 result losses-f32 failed
 
