@@ -18,10 +18,8 @@
 namespace heed::test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef HEED_SANITIZER
 constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
 #else
 constexpr bool kSanitized = false;
 #endif
@@ -105,7 +103,7 @@ TEST_F(Memory, SmallBlocksDoNotOverlap) {
 
 // With an address sanitizer blocks go back to the system, so that a use after free shows.
 TEST_F(Memory, BlocksAreUsedAgain) {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef HEED_ADDRESS_SANITIZER
   GTEST_SKIP() << "blocks are not kept under the address sanitizer";
 #endif
   const void* first = nullptr;
@@ -129,7 +127,7 @@ TEST_F(Memory, BlocksAreUsedAgain) {
 }
 
 TEST_F(Memory, SteadyStateAsksTheSystemForNothing) {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef HEED_ADDRESS_SANITIZER
   GTEST_SKIP() << "blocks are not kept under the address sanitizer";
 #endif
   const auto update = [] {

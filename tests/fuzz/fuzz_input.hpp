@@ -1,4 +1,4 @@
-// What the fuzz targets share. Their programs are made by clang++ -fsanitize=fuzzer,address (preset fuzz).
+// What the fuzz targets share. Their programs are made with the preset asan-ubsan.
 #pragma once
 
 #include <algorithm>

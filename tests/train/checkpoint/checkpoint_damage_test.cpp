@@ -154,7 +154,7 @@ TEST_F(CheckpointDamageTest, Huge) {
   expect_refused(path_, "it is no checkpoint of heed");
 }
 
-#if !defined(__SANITIZE_ADDRESS__)
+#ifndef HEED_ADDRESS_SANITIZER
 TEST_F(CheckpointDamageTest, AFileLargerThanTheMemory) {
   const auto block = encode_block({(int64_t{1} << 40) - kBlockBytes, 0});
   write_file(path_, {block.data(), block.size()});

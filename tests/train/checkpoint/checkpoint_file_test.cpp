@@ -171,7 +171,7 @@ TEST_F(CheckpointFileTest, TheSizeOfAFileIsKnownBeforeItsTensorsAreThere) {
   expect_bound(checkpoint_file_bytes({}, huge), int64_t{4} << 40);
 }
 
-#if !defined(__SANITIZE_ADDRESS__)
+#ifndef HEED_ADDRESS_SANITIZER
 // No memory for the file is a lack of memory, not a bad checkpoint, and is known before anything is written.
 TEST_F(CheckpointFileTest, NoMemoryForTheFile) {
   CheckpointContent content;

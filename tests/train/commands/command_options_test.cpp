@@ -42,7 +42,7 @@ TEST(OptionValue, SaysTheRange) {
                                                                {"4x", "\"4x\""},
                                                                {"\x1b[2J\n", "\"\\u001B[2J\\u000A\""}};
   for (const auto& [text, name] : shown) {
-    expect_error([&] { integer_option("--seed", text, {0, 4294967295}); }, "--seed is " + name + allowed);
+    expect_error([&text = text] { integer_option("--seed", text, {0, 4294967295}); }, "--seed is " + name + allowed);
   }
   expect_error(
       [] {
