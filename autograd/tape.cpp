@@ -132,28 +132,14 @@ class NodeGradients final : public Gradients {
     if (!needed(input)) return {};
     return fresh(node_.inputs.at(input), node_.inputs.at(input).dtype());
   }
-  GradientSink sink(size_t input) override {
-    if (!needed(input)) return {};
-    return sink(node_.inputs.at(input), node_.inputs.at(input).dtype());
-  }
-  GradientSink parameter_sink(size_t input) override {
-    if (!needed(input)) return {};
-    return sink(node_.inputs.at(input), accumulation_dtype(node_.inputs.at(input).dtype()));
-  }
-
-  GradientSink over(size_t input, const Tensor& saved) override {
+  GradientSink sink(size_t input, const SinkOptions& options) override {
     if (!needed(input)) return {};
     const Tensor& tensor = node_.inputs.at(input);
-    Tensor& slot = Tape::gradient_slot(tensor);
-    // Anomaly reports need the elements of the inputs.
-    if (slot || !saved.unique() || Tape::node_of(tensor) == nullptr || detect_anomaly()) return sink(input);
-    slot = saved.detach();
-    opened_.push_back(&slot);
-    created_.push_back(&slot);
-    return {slot.ref(), false};
+    if (options.reuse != nullptr && may_reuse(tensor, *options.reuse)) return reuse(tensor, *options.reuse);
+    return sink(tensor, options.accumulation_dtype ? accumulation_dtype(tensor.dtype()) : tensor.dtype());
   }
 
-  void pass(size_t input, const Tensor& gradient) override {
+  void alias(size_t input, const Tensor& gradient) override {
     if (!needed(input)) return;
     const Tensor& tensor = node_.inputs.at(input);
     Tensor& slot = Tape::gradient_slot(tensor);
@@ -202,6 +188,18 @@ class NodeGradients final : public Gradients {
     return gradient.ref();
   }
 
+  // Anomaly reports need the elements of the inputs.
+  static bool may_reuse(const Tensor& tensor, const Tensor& saved) {
+    return !Tape::gradient_slot(tensor) && saved.unique() && Tape::node_of(tensor) != nullptr && !detect_anomaly();
+  }
+  GradientSink reuse(const Tensor& tensor, const Tensor& saved) {
+    Tensor& slot = Tape::gradient_slot(tensor);
+    slot = saved.detach();
+    opened_.push_back(&slot);
+    created_.push_back(&slot);
+    return {slot.ref(), false};
+  }
+
   GradientSink sink(const Tensor& tensor, DType dtype) {
     Tensor& slot = Tape::gradient_slot(tensor);
     const bool opened_here = std::find(opened_.begin(), opened_.end(), &slot) != opened_.end();
@@ -215,7 +213,7 @@ class NodeGradients final : public Gradients {
   }
 
   // A leaf's gradient is accumulated in place, whatever other handles it has; an intermediate gradient may be shared by
-  // pass().
+  // alias().
   static bool may_add_in_place(const Tensor& tensor, const Tensor& slot) {
     return Tape::node_of(tensor) == nullptr || slot.unique();
   }
@@ -336,7 +334,7 @@ Tensor recompute(const Recomputed& fn, const std::vector<Tensor>& inputs) {
     }
     if (again.requires_grad()) backward(again, dy);
     for (size_t i = 0; i < leaves.size(); ++i) {
-      if (leaves[i].grad()) gradients.pass(i, leaves[i].grad());
+      if (leaves[i].grad()) gradients.alias(i, leaves[i].grad());
     }
   });
 }

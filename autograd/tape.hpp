@@ -13,6 +13,15 @@
 
 namespace heed {
 
+struct SinkOptions {
+  // A tensor of the input's shape and dtype that the kernel has read when it writes over it: element i before it writes
+  // element i. The gradient takes its memory if the backward's own handle is the last one, and it is the first gradient
+  // of an input that an operation made (not of a parameter). In anomaly mode nothing is reused.
+  const Tensor* reuse = nullptr;
+  // The kernel writes in accumulation_dtype() of the input, not in its dtype: the gradient of a parameter matrix.
+  bool accumulation_dtype = false;
+};
+
 // The gradients of an operation's inputs, for use in its backward function. `input` is the position in the list that
 // was passed to record().
 class Gradients {
@@ -22,18 +31,10 @@ class Gradients {
   // Uninitialised memory for the whole gradient, which the kernel overwrites. Empty if the gradient is not needed.
   virtual TensorRef fresh(size_t input) = 0;
   // For kernels that can accumulate: the existing gradient (add = true) or a new one (add = false).
-  virtual GradientSink sink(size_t input) = 0;
-  // Like sink(), for a gradient that the kernel writes in the accumulation dtype of the input, accumulation_dtype():
-  // that of a parameter matrix.
-  virtual GradientSink parameter_sink(size_t input) = 0;
-  // Like sink(), for kernels that may write the gradient in place of `saved`, a tensor of the input's shape and dtype:
-  // they read element i before they write it. The gradient reuses the memory of `saved` if the backward's own handle is
-  // the last one, and it is the first gradient of an input that an operation made (not of a parameter). In anomaly mode
-  // nothing is reused.
-  virtual GradientSink over(size_t input, const Tensor& saved) = 0;
+  virtual GradientSink sink(size_t input, const SinkOptions& options = {}) = 0;
   // The gradient equals this tensor (of the input's shape and dtype), as in the backward of an addition: an alias of
   // it, or a copy for a leaf.
-  virtual void pass(size_t input, const Tensor& gradient) = 0;
+  virtual void alias(size_t input, const Tensor& gradient) = 0;
 };
 
 // dy is the gradient of the operation's result. The function must not capture the result's own handle, because that is

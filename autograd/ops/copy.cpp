@@ -8,7 +8,7 @@ namespace heed {
 Tensor copy(const Tensor& x) {
   Output y(x.shape(), x.dtype(), x.device());
   HEED_DISPATCH(x.device(), copy_elements, y.ref(), x);
-  return record("copy", std::move(y), {x}, [](const Tensor& dy, Gradients& gradients) { gradients.pass(0, dy); });
+  return record("copy", std::move(y), {x}, [](const Tensor& dy, Gradients& gradients) { gradients.alias(0, dy); });
 }
 
 Tensor cast(const Tensor& x, DType dtype) {

@@ -49,7 +49,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEnt
   return record("cross_entropy", std::move(loss), {logits},
                 [logits, targets, row_max, row_sum, weight, options](const Tensor& dloss, Gradients& gradients) {
                   HEED_DISPATCH(logits.device(), cross_entropy_backward,
-                                {.dlogits = gradients.over(0, logits),
+                                {.dlogits = gradients.sink(0, {.reuse = &logits}),
                                  .dloss = dloss,
                                  .logits = logits,
                                  .targets = targets,

@@ -61,7 +61,7 @@ Tensor dropout_add(const Tensor& x, const Tensor& residual, double p, const Rand
   return record("dropout_add", std::move(y), {x, residual},
                 [p, random, first_row](const Tensor& dy, Gradients& gradients) {
                   backward_of_x(dy, gradients, p, random, first_row);
-                  gradients.pass(1, dy);
+                  gradients.alias(1, dy);
                 });
 }
 

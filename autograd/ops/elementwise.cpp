@@ -25,8 +25,8 @@ Tensor add(const Tensor& a, const Tensor& b) {
   Output y(a.shape(), a.dtype(), a.device());
   HEED_DISPATCH(a.device(), add, y.ref(), a, b);
   return record("add", std::move(y), {a, b}, [](const Tensor& dy, Gradients& gradients) {
-    gradients.pass(0, dy);
-    gradients.pass(1, dy);
+    gradients.alias(0, dy);
+    gradients.alias(1, dy);
   });
 }
 
@@ -54,7 +54,7 @@ Tensor gelu(const Tensor& x) {
   Output y(x.shape(), x.dtype(), x.device());
   HEED_DISPATCH(x.device(), gelu_forward, {.y = y.ref(), .x = x});
   return record("gelu", std::move(y), {x}, [x](const Tensor& dy, Gradients& gradients) {
-    HEED_DISPATCH(x.device(), gelu_backward, {.dx = gradients.over(0, x), .dy = dy, .x = x});
+    HEED_DISPATCH(x.device(), gelu_backward, {.dx = gradients.sink(0, {.reuse = &x}), .dy = dy, .x = x});
   });
 }
 
@@ -63,7 +63,7 @@ Tensor relu(const Tensor& x) {
   Output y(x.shape(), x.dtype(), x.device());
   HEED_DISPATCH(x.device(), relu_forward, {.y = y.ref(), .x = x});
   return record("relu", std::move(y), {x}, [x](const Tensor& dy, Gradients& gradients) {
-    HEED_DISPATCH(x.device(), relu_backward, {.dx = gradients.over(0, x), .dy = dy, .x = x});
+    HEED_DISPATCH(x.device(), relu_backward, {.dx = gradients.sink(0, {.reuse = &x}), .dy = dy, .x = x});
   });
 }
 

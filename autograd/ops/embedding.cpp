@@ -31,7 +31,8 @@ Tensor embedding(const Tensor& table, const Tensor& tokens) {
   Output y(tokens.shape().with_appended(table.shape()[1]), table.dtype(), table.device());
   HEED_DISPATCH(table.device(), embedding_forward, {.y = y.ref(), .table = table, .tokens = tokens});
   return record("embedding", std::move(y), {table}, [tokens](const Tensor& dy, Gradients& gradients) {
-    HEED_DISPATCH(dy.device(), embedding_backward, {.dtable = gradients.parameter_sink(0), .dy = dy, .tokens = tokens});
+    HEED_DISPATCH(dy.device(), embedding_backward,
+                  {.dtable = gradients.sink(0, {.accumulation_dtype = true}), .dy = dy, .tokens = tokens});
   });
 }
 
@@ -40,8 +41,9 @@ Tensor add_positions(const Tensor& x, const Tensor& positions) {
   Output y(x.shape(), x.dtype(), x.device());
   HEED_DISPATCH(x.device(), add_positions_forward, {.y = y.ref(), .x = x, .positions = positions});
   return record("add_positions", std::move(y), {x, positions}, [](const Tensor& dy, Gradients& gradients) {
-    gradients.pass(0, dy);
-    HEED_DISPATCH(dy.device(), add_positions_backward, {.dpositions = gradients.parameter_sink(1), .dy = dy});
+    gradients.alias(0, dy);
+    HEED_DISPATCH(dy.device(), add_positions_backward,
+                  {.dpositions = gradients.sink(1, {.accumulation_dtype = true}), .dy = dy});
   });
 }
 

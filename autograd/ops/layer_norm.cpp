@@ -35,7 +35,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
   return record("layer_norm", std::move(y), {x, weight, bias},
                 [x, weight, mean, rstd](const Tensor& dy, Gradients& gradients) {
                   HEED_DISPATCH(x.device(), layer_norm_backward,
-                                {.dx = gradients.over(0, x),
+                                {.dx = gradients.sink(0, {.reuse = &x}),
                                  .dweight = gradients.sink(1),
                                  .dbias = gradients.sink(2),
                                  .dy = dy,

@@ -30,7 +30,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   return record("linear", std::move(y), {x, weight, bias}, [x, weight](const Tensor& dy, Gradients& gradients) {
     HEED_DISPATCH(x.device(), linear_backward,
                   {.dx = gradients.sink(0),
-                   .dweight = gradients.parameter_sink(1),
+                   .dweight = gradients.sink(1, {.accumulation_dtype = true}),
                    .dbias = gradients.sink(2),
                    .dy = dy,
                    .x = x,
@@ -52,7 +52,7 @@ Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                   HEED_DISPATCH(x.device(), linear_gelu_du, {.kept = kept.ref(), .dy = dy});
                   HEED_DISPATCH(x.device(), linear_backward,
                                 {.dx = gradients.sink(0),
-                                 .dweight = gradients.parameter_sink(1),
+                                 .dweight = gradients.sink(1, {.accumulation_dtype = true}),
                                  .dbias = gradients.sink(2),
                                  .dy = kept,
                                  .x = x,

@@ -51,7 +51,7 @@ TEST(Tape, SameTensorTwiceInOneOperation) {
   }
 }
 
-// A gradient handed on by pass() has several owners; adding into it in place would change the others'.
+// A gradient handed on by alias() has several owners; adding into it in place would change the others'.
 TEST(Tape, HandedOnGradientsAreNotCorrupted) {
   const Tensor x = leaf({3}, {1, 2, 3}), y = leaf({3}, {4, 5, 6});
   const Tensor cotangent = from_values({3}, DType::f64, {1, 10, 100});
@@ -175,8 +175,8 @@ TEST(Tape, OnlyNeededGradientsAreComputed) {
   const Tensor y = record("probe", Output({2}, DType::f64, Device::cpu), {x, constant, Tensor()},
                           [&](const Tensor& dy, Gradients& gradients) {
                             for (const size_t i : {0, 1, 2}) needed.push_back(gradients.needed(i));
-                            gradients.pass(0, dy);
-                            gradients.pass(1, dy);
+                            gradients.alias(0, dy);
+                            gradients.alias(1, dy);
                             EXPECT_FALSE(gradients.fresh(1));
                             EXPECT_FALSE(gradients.sink(1));
                             EXPECT_FALSE(gradients.sink(2));
@@ -312,8 +312,8 @@ TEST(Tape, AnErrorInsideBackwardFreesTheGradientsOnTheirWay) {
   const Tensor waiting = scaled(x, 2);  // recorded first, so its backward would run last
   const Tensor failing = record("failing", output(), {x}, [](const Tensor&, Gradients&) { throw ValueError("no"); });
   const Tensor both = record("both", output(), {waiting, failing}, [](const Tensor& dy, Gradients& gradients) {
-    gradients.pass(0, dy);
-    gradients.pass(1, dy);
+    gradients.alias(0, dy);
+    gradients.alias(1, dy);
   });
   const Tensor gradient = full({2}, DType::f64, 1);
   EXPECT_THROW(backward(both, gradient), ValueError);

@@ -24,8 +24,8 @@ inline Tensor plus(const Tensor& a, const Tensor& b) {
   Output y(a.shape(), a.dtype(), a.device());
   combine(y.ref(), a, b, [](double p, double q) { return p + q; });
   return record("plus", std::move(y), {a, b}, [](const Tensor& dy, Gradients& gradients) {
-    gradients.pass(0, dy);
-    gradients.pass(1, dy);
+    gradients.alias(0, dy);
+    gradients.alias(1, dy);
   });
 }
 

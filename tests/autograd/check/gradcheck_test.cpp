@@ -23,7 +23,7 @@ Tensor affine(const Tensor& weight, const Tensor& x, const Tensor& bias, double 
   }
   return record("affine", std::move(y), {weight, x, bias}, [=](const Tensor& dy, Gradients& gradients) {
     const TensorRef dweight = gradients.fresh(0), dx = gradients.fresh(1);
-    gradients.pass(2, dy);
+    gradients.alias(2, dy);
     if (dx) fill_zero(dx);
     for (int64_t i = 0; i < rows; ++i) {
       const double g = dy.data<double>()[i];
