@@ -2,7 +2,7 @@
 // each with its own rows of the global batch, therefore train on exactly the same data as a single process.
 #pragma once
 
-#include "data/source.hpp"
+#include "data/dataset.hpp"
 
 namespace heed::data {
 
@@ -18,7 +18,7 @@ class BatchLoader {
  public:
   // Keeps a reference to the dataset. batch_size: sequences per training step, over all ranks and micro-batches.
   // Throws ConfigError unless both numbers are at least 1.
-  BatchLoader(const Source& source, int64_t seq_len, int64_t batch_size);
+  BatchLoader(const Dataset& dataset, int64_t seq_len, int64_t batch_size);
 
   int64_t seq_len() const { return seq_len_; }
   int64_t batch_size() const { return batch_size_; }
@@ -28,14 +28,14 @@ class BatchLoader {
   Batch train_batch(uint64_t step, int64_t first_row, int64_t num_rows) const;
 
   // The same for the fixed list of evaluation sequences of a split.
-  int64_t num_eval_windows(Split split) const { return source_.num_eval_windows(split, seq_len_); }
-  Batch eval_batch(Split split, int64_t first_window, int64_t num_windows) const;
+  int64_t num_eval_sequences(Split split) const { return dataset_.num_eval_sequences(split, seq_len_); }
+  Batch eval_batch(Split split, int64_t first_sequence, int64_t num_sequences) const;
 
  private:
-  template <class FillWindow>
-  Batch make_batch(int64_t first, int64_t count, int64_t available, FillWindow fill_window) const;
+  template <class FillSequence>
+  Batch make_batch(int64_t first, int64_t count, int64_t available, FillSequence fill_sequence) const;
 
-  const Source& source_;
+  const Dataset& dataset_;
   int64_t seq_len_;
   int64_t batch_size_;
 };

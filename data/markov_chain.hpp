@@ -85,11 +85,11 @@ int64_t bounded_power(int64_t base, int64_t exponent, int64_t limit);
 
 // Sites of the random numbers of a synthetic dataset: random_site(RandomDomain::data, layer, place).
 enum class RandomPlace : uint32_t {
-  rows = 0,           // layer = level of the hierarchy
-  train_windows = 1,  // layer 0 for this and all places below
-  validation_windows = 2,
-  test_windows = 3,
-  train_eval_windows = 4,
+  rows = 0,             // layer = level of the hierarchy
+  train_sequences = 1,  // layer 0 for this and all places below
+  validation_sequences = 2,
+  test_sequences = 3,
+  train_eval_sequences = 4,
 };
 
 // ln of a Gamma(shape, 1) variate, shape >= 0; -inf for shape 0. Rejection sampling uses an unknown number of random

@@ -1,4 +1,4 @@
-// The chain against brute force: every sequence of a window is enumerated, its probability taken from the rows alone.
+// The chain against brute force: every sequence of a sequence is enumerated, its probability taken from the rows alone.
 #include "data/markov_chain.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "autograd/core/check.hpp"
-#include "data/synthetic_source.hpp"
+#include "data/synthetic_dataset.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace heed::data {
@@ -41,8 +41,8 @@ class BruteForce {
     find_stationary_law();
   }
 
-  // The law of windows of `length` tokens.
-  std::map<Tokens, double> window_law(int64_t length) const {
+  // The law of sequences of `length` tokens.
+  std::map<Tokens, double> sequence_law(int64_t length) const {
     std::map<Tokens, double> law;
     for (const Tokens& sequence : all_sequences(vocab_size_, std::max(length, memory_))) {
       double p = stationary_.at(Tokens(sequence.begin(), sequence.begin() + memory_));
@@ -113,18 +113,18 @@ double prefix_probability(const std::map<Tokens, double>& law, const Tokens& tok
   return sum;
 }
 
-// Entropies and log-losses of windows of several lengths, from one token up to longer than the chain remembers.
-void compare_with_brute_force(const MarkovSource& source, const std::vector<int64_t>& offsets,
+// Entropies and log-losses of sequences of several lengths, from one token up to longer than the chain remembers.
+void compare_with_brute_force(const MarkovDataset& dataset, const std::vector<int64_t>& offsets,
                               const std::vector<double>& alpha, uint32_t seed) {
-  const int64_t vocab_size = source.vocab_size();
+  const int64_t vocab_size = dataset.vocab_size();
   const BruteForce brute_force(vocab_size, offsets, hierarchical_dirichlet_rows(vocab_size, alpha, seed));
   for (const int64_t seq_len : {1, 2, 3, 5}) {
     SCOPED_TRACE("seq_len " + std::to_string(seq_len));
-    const auto law = brute_force.window_law(seq_len + 1);
-    const std::vector<ContextEntropy> entropies = source.entropies(seq_len);
+    const auto law = brute_force.sequence_law(seq_len + 1);
+    const std::vector<ContextEntropy> entropies = dataset.entropies(seq_len);
     ASSERT_GT(entropies.back().nats, 0.1);  // a chain that has settled on one token would show little
-    ASSERT_EQ(static_cast<int64_t>(entropies.size()), source.chain().memory() + 1);
-    for (int64_t k = 0; k <= source.chain().memory(); ++k) {
+    ASSERT_EQ(static_cast<int64_t>(entropies.size()), dataset.chain().memory() + 1);
+    for (int64_t k = 0; k <= dataset.chain().memory(); ++k) {
       double sum = 0.0;
       for (int64_t target = 1; target <= seq_len; ++target) {
         const int64_t known = std::min(target, k);
@@ -135,7 +135,7 @@ void compare_with_brute_force(const MarkovSource& source, const std::vector<int6
     }
     double mean_loss = 0.0;
     for (const auto& [tokens, p] : law) {
-      const double loss = *source.log_loss(std::span(tokens).first(seq_len), std::span(tokens).last(seq_len));
+      const double loss = *dataset.log_loss(std::span(tokens).first(seq_len), std::span(tokens).last(seq_len));
       EXPECT_NEAR(loss, -std::log(p / prefix_probability(law, tokens, 1)), test::kF64);
       mean_loss += p * loss / static_cast<double>(seq_len);
     }
@@ -151,26 +151,26 @@ TEST(BruteForce, NgramSourcesOfOrders1To4) {
       const std::vector<double> levels(alpha.begin(), alpha.begin() + order);
       std::vector<int64_t> offsets(order - 1);
       std::iota(offsets.begin(), offsets.end(), 1);
-      compare_with_brute_force(NgramSource({order, vocab_size, levels, 1}), offsets, levels, 1);
+      compare_with_brute_force(NgramDataset({order, vocab_size, levels, 1}), offsets, levels, 1);
     }
   }
 }
 
-TEST(BruteForce, SkipSources) {
+TEST(BruteForce, SkipDatasets) {
   const std::vector<std::vector<int64_t>> cases = {{2}, {1, 3}, {3, 1}, {2, 3}, {3, 1, 2}};
   for (const std::vector<int64_t>& offsets : cases) {
     SCOPED_TRACE(testing::PrintToString(offsets));
     const std::vector<double> alpha(offsets.size() + 1, 9.0);
-    compare_with_brute_force(SkipSource({offsets, 3, alpha, 1}), offsets, alpha, 1);
+    compare_with_brute_force(SkipDataset({offsets, 3, alpha, 1}), offsets, alpha, 1);
   }
 }
 
 TEST(MarkovChain, StationaryLawIsAFixedPointAndSumsToOne) {
-  const SkipSource skip({{1, 3}, 6, {6.0, 3.0, 2.0}, 2});
-  const NgramSource ngram({3, 32, {32, 8, 4}, 1});
-  for (const MarkovSource* source :
-       {static_cast<const MarkovSource*>(&skip), static_cast<const MarkovSource*>(&ngram)}) {
-    const MarkovChain& chain = source->chain();
+  const SkipDataset skip({{1, 3}, 6, {6.0, 3.0, 2.0}, 2});
+  const NgramDataset ngram({3, 32, {32, 8, 4}, 1});
+  for (const MarkovDataset* dataset :
+       {static_cast<const MarkovDataset*>(&skip), static_cast<const MarkovDataset*>(&ngram)}) {
+    const MarkovChain& chain = dataset->chain();
     const auto law = chain.prefix_law(chain.memory());
     std::vector<double> next(law.size(), 0.0);
     for (int64_t state = 0; state < chain.num_states(); ++state) {

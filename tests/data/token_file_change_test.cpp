@@ -12,7 +12,7 @@
 #include "data/io/checksum.hpp"
 #include "data/io/hdf5_handle.hpp"
 #include "data/text/tokenizer.hpp"
-#include "data/text_source.hpp"
+#include "data/text_dataset.hpp"
 #include "data/token_file.hpp"
 #include "tests/data/scratch.hpp"
 
@@ -63,15 +63,15 @@ class TokenFileChange : public ::testing::Test {
 
 TEST_F(TokenFileChange, OfTheBytesIsRefusedAtTheNextRead) {
   set_time(path, 1'600'000'000);
-  const auto source = make_token_source({path, 1, 64});
+  const auto source = make_token_dataset({path, 1, 64});
   const std::string fingerprint = source->fingerprint();
   Ids inputs(64), targets(64);
-  source->train_window(0, 0, inputs, targets);
+  source->train_sequence(0, 0, inputs, targets);
   write_over(path, folder.read("b.h5"));
-  EXPECT_TRUE(contains(error_text<DataError>([&] { source->train_window(1, 0, inputs, targets); }),
+  EXPECT_TRUE(contains(error_text<DataError>([&] { source->train_sequence(1, 0, inputs, targets); }),
                        {path, "changed while heed was reading it", "written to", "--resume"}));
   EXPECT_EQ(source->fingerprint(), fingerprint);
-  EXPECT_NE(make_token_source({path, 1, 64})->fingerprint(), fingerprint);
+  EXPECT_NE(make_token_dataset({path, 1, 64})->fingerprint(), fingerprint);
 }
 
 TEST_F(TokenFileChange, OfTheSizeIsRefused) {
@@ -250,7 +250,7 @@ TEST_F(OldTokenFile, IsRead) {
   file.read(0, tokens);
   EXPECT_TRUE(tokens == some_tokens(1));
   EXPECT_EQ(file.provenance().source_changes, "");
-  EXPECT_EQ(make_token_source({old, 1, 8})->fingerprint(), make_token_source({path, 1, 8})->fingerprint());
+  EXPECT_EQ(make_token_dataset({old, 1, 8})->fingerprint(), make_token_dataset({path, 1, 8})->fingerprint());
 }
 
 TEST_F(OldTokenFile, OfVersionOneOrDamagedIsRefused) {

@@ -9,7 +9,7 @@
 #include "data/batch_loader.hpp"
 #include "data/text/char_tokenizer.hpp"
 #include "data/text/tokenizer.hpp"
-#include "data/text_source.hpp"
+#include "data/text_dataset.hpp"
 #include "tests/data/scratch.hpp"
 
 namespace heed::data {
@@ -94,12 +94,12 @@ TEST(TokenFile, RefusesWhatIsOutside) {
   EXPECT_THROW(writer.finish({1, 1, 0}, {}), ValueError);
 }
 
-TEST(TokenFile, ASourceReadsTheSameWindowsAsFromMemory) {
+TEST(TokenFile, ASourceReadsTheSameSequencesAsFromMemory) {
   const ScratchFolder folder;
   const ByteTokenizer tokenizer(false);
   const Ids tokens = counting_tokens(150'000, 256);
   const std::string path = write_tokens(folder, tokenizer, tokens, {120'000, 20'000, 10'000});
-  const auto source = make_token_source({path, 5, 64});
+  const auto source = make_token_dataset({path, 5, 64});
   EXPECT_EQ(source->vocab_size(), 256);
   EXPECT_EQ(source->tokenizer()->kind(), TokenizerKind::byte);
   const BatchLoader loader(*source, 64, 32);
@@ -115,19 +115,19 @@ TEST(TokenFile, ASourceReadsTheSameWindowsAsFromMemory) {
   EXPECT_EQ(loader.eval_batch(Split::test, 0, 1).inputs[0], tokens[140'000]);
 }
 
-TEST(TokenFile, ASourceNeedsAWindowInEachSplit) {
+TEST(TokenFile, ASourceNeedsASequenceInEachSplit) {
   const ScratchFolder folder;
   const std::string path = write_tokens(folder, ByteTokenizer(false), counting_tokens(100, 256), {95, 5, 0});
   EXPECT_TRUE(contains(error_text<DataError>([&] {
-                         make_token_source({path, 1, 8});
+                         make_token_dataset({path, 1, 8});
                        }),
                        {path, "100 tokens", "5 of them for validation", "at least 9", "heed data prepare"}));
 }
 
-TEST(TokenFile, ASourceNeedsAWindowInATestSplitOfOneTokenToo) {
+TEST(TokenFile, ASourceNeedsASequenceInATestSplitOfOneTokenToo) {
   const ScratchFolder folder;
   const std::string path = write_tokens(folder, ByteTokenizer(false), counting_tokens(100, 256), {90, 9, 1});
-  EXPECT_TRUE(contains(error_text<DataError>([&] { make_token_source({path, 1, 8}); }), {path, "1 of them for test"}));
+  EXPECT_TRUE(contains(error_text<DataError>([&] { make_token_dataset({path, 1, 8}); }), {path, "1 of them for test"}));
 }
 
 TEST(TokenFile, RefusesAPathThatIsNoTokenFile) {

@@ -7,7 +7,7 @@
 
 #include "data/io/posix_file.hpp"
 #include "data/text/text_file.hpp"
-#include "data/text_source.hpp"
+#include "data/text_dataset.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
 #include "train/comm/init.hpp"
 #include "train/config/config_value.hpp"
@@ -26,17 +26,17 @@ namespace {
 bool is_set(const Config& config, const char* key) { return config.origin(key).kind == OriginKind::command_line; }
 
 struct EvalData {
-  std::unique_ptr<data::Source> source;
+  std::unique_ptr<data::Dataset> dataset;
   bool is_of_run = false;  // if false, all of it is in Split::train
 };
 
 // The dataset that the checkpoint's config describes, and how it differs from the data of the run.
-std::pair<std::unique_ptr<data::Source>, std::string> source_of_run(const LoadedModel& loaded,
-                                                                    const CheckpointContent& content) {
+std::pair<std::unique_ptr<data::Dataset>, std::string> dataset_of_run(const LoadedModel& loaded,
+                                                                      const CheckpointContent& content) {
   try {
-    std::unique_ptr<data::Source> source = make_source(loaded.config, loaded.tokenizer, text_progress());
-    std::string difference = data_difference(content, *source);
-    return {std::move(source), std::move(difference)};
+    std::unique_ptr<data::Dataset> dataset = make_dataset(loaded.config, loaded.tokenizer, text_progress());
+    std::string difference = data_difference(content, *dataset);
+    return {std::move(dataset), std::move(difference)};
   } catch (const ConfigError& error) {
     return {nullptr, fmt::format("checkpoint: {}; current: {}", content.text("data"), error.what())};
   } catch (const DataError& error) {
@@ -45,7 +45,7 @@ std::pair<std::unique_ptr<data::Source>, std::string> source_of_run(const Loaded
 }
 
 // All of data.path as one dataset, without splits.
-std::unique_ptr<data::Source> make_whole_text(const LoadedModel& loaded) {
+std::unique_ptr<data::Dataset> make_whole_text(const LoadedModel& loaded) {
   Config config = loaded.config;
   DataConfig& d = config.data;
   d.val_fraction = d.test_fraction = 0;
@@ -57,20 +57,20 @@ std::unique_ptr<data::Source> make_whole_text(const LoadedModel& loaded) {
     const data::TextFile file(d.path);
     require<DataError>(file.size() > 1, "eval: {} has {} bytes, a text to evaluate needs at least 2", file.name(),
                        file.size());
-    return make_source(config, loaded.tokenizer, text_progress());
+    return make_dataset(config, loaded.tokenizer, text_progress());
   }
-  std::unique_ptr<data::Source> source =
-      data::make_token_source({.path = d.path, .seed = d.seed, .seq_len = config.model.seq_len, .whole = true});
-  require<DataError>(source->tokenizer()->serialize() == loaded.tokenizer->serialize(),
+  std::unique_ptr<data::Dataset> dataset =
+      data::make_token_dataset({.path = d.path, .seed = d.seed, .seq_len = config.model.seq_len, .whole = true});
+  require<DataError>(dataset->tokenizer()->serialize() == loaded.tokenizer->serialize(),
                      "eval: {} was made with another tokenizer than the checkpoint's, so its token ids mean other "
                      "texts to the model: set data.path to a token file made with the tokenizer of the run's data",
                      data::quoted_path(d.path));
-  return source;
+  return dataset;
 }
 
 EvalData find_data(const LoadedModel& loaded, const CheckpointContent& content) {
-  auto [source, difference] = source_of_run(loaded, content);
-  if (difference.empty()) return {std::move(source), true};
+  auto [dataset, difference] = dataset_of_run(loaded, content);
+  if (difference.empty()) return {std::move(dataset), true};
   if (is_set(loaded.config, "data.path")) return {make_whole_text(loaded), false};
   throw DataError(
       fmt::format("eval: the data is not that of the run ({}): put the old data back, set data.path to where it is, or "
@@ -114,17 +114,17 @@ void run_eval(const std::string& checkpoint, const std::vector<std::string>& ove
       "train.micro_batch_size=0",
       config.train.micro_batch_size);
   const EvalData eval_data = find_data(loaded, content);
-  const data::Source& source = *eval_data.source;
-  const data::BatchLoader loader(source, config.model.seq_len, config.train.batch_size);
+  const data::Dataset& dataset = *eval_data.dataset;
+  const data::BatchLoader loader(dataset, config.model.seq_len, config.train.batch_size);
   const std::unique_ptr<comm::ProcessGroup> ranks = comm::single_rank();
   ProgressLine line(STDERR_FILENO, write_progress);
   const auto evaluate_split = [&](data::Split split, const char* name) {
-    return evaluate(*loaded.model, source, loader, split, config.train.rows_per_micro_batch(), 0, *ranks,
+    return evaluate(*loaded.model, dataset, loader, split, config.train.rows_per_micro_batch(), 0, *ranks,
                     evaluation_bar(line, name))
         .value();
   };
   const int64_t held_out =
-      loader.num_eval_windows(data::Split::validation) + loader.num_eval_windows(data::Split::test);
+      loader.num_eval_sequences(data::Split::validation) + loader.num_eval_sequences(data::Split::test);
   require<DataError>(!eval_data.is_of_run || held_out > 0,
                      "eval: {} was trained without validation and test (data.val_fraction = 0, data.test_fraction = "
                      "0), so there is nothing to evaluate; data.path=FILE evaluates another text",
@@ -137,10 +137,10 @@ void run_eval(const std::string& checkpoint, const std::vector<std::string>& ove
                                  data::quoted_path(config.data.path)));
     return;
   }
-  if (loader.num_eval_windows(data::Split::validation) > 0) {
+  if (loader.num_eval_sequences(data::Split::validation) > 0) {
     print_evaluation("validation", evaluate_split(data::Split::validation, "val"), "targets, each once");
   }
-  if (loader.num_eval_windows(data::Split::test) > 0) {
+  if (loader.num_eval_sequences(data::Split::test) > 0) {
     print_evaluation("test", evaluate_split(data::Split::test, "test"), "targets, each once");
   }
 }

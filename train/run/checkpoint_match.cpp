@@ -53,15 +53,15 @@ void require_settable_keys(const Config& saved, const std::vector<std::string>& 
   }
 }
 
-std::string data_difference(const CheckpointContent& content, const data::Source& source) {
+std::string data_difference(const CheckpointContent& content, const data::Dataset& dataset) {
   const auto found = content.texts.find("tokenizer");
   const std::string saved_tokenizer = found == content.texts.end() ? std::string() : found->second;
-  if (const std::string text = difference_of_tokenizers(saved_tokenizer, source.tokenizer()); !text.empty()) {
+  if (const std::string text = difference_of_tokenizers(saved_tokenizer, dataset.tokenizer()); !text.empty()) {
     return text;
   }
   const std::string& before = content.text("data");
-  if (source.matches_fingerprint(before)) return {};
-  return fmt::format("checkpoint: {}; current: {}", before, source.fingerprint());
+  if (dataset.matches_fingerprint(before)) return {};
+  return fmt::format("checkpoint: {}; current: {}", before, dataset.fingerprint());
 }
 
 void require_no_foreign_tensors(const CheckpointContent& content, const nn::ParameterStore& store) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/source.hpp"
+#include "data/dataset.hpp"
 #include "nn/parameter_store.hpp"
 #include "train/checkpoint/checkpoint_content.hpp"
 #include "train/config/config.hpp"
@@ -22,7 +22,7 @@ void require_settable_keys(const Config& saved, const std::vector<std::string>& 
 // How the data differs from the data that the checkpoint was trained on: "checkpoint: 541 tokens, split 48/12/0, …;
 // current: 560 tokens, …". Compares the tokenizer and the fingerprint (data/fingerprint.hpp). Empty if both are equal,
 // and for data that the config alone determines. Throws CheckpointError if the checkpoint has no fingerprint.
-std::string data_difference(const CheckpointContent& content, const data::Source& source);
+std::string data_difference(const CheckpointContent& content, const data::Dataset& dataset);
 
 // Throws CheckpointError for the first tensor of the file that is neither a parameter of this model nor optimizer state
 // of one: the file then belongs to another model.

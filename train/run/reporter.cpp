@@ -59,8 +59,8 @@ using Clock = std::chrono::steady_clock;
 
 const char* short_name(data::Split split) { return split == data::Split::test ? "test" : "val"; }
 
-int64_t windows_of(const Trainer& trainer, data::Split split) {
-  return trainer.source().num_eval_windows(split, trainer.config().model.seq_len);
+int64_t sequences_of(const Trainer& trainer, data::Split split) {
+  return trainer.dataset().num_eval_sequences(split, trainer.config().model.seq_len);
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ std::string trainer_header(const Trainer& trainer) {
     text += fmt::format("gradients     in {}{}\n", plural(static_cast<int64_t>(trainer.buckets().count()), "bucket"),
                         trainer.buckets().sharded() ? ", optimizer sharded" : "");
   }
-  const auto entropies = trainer.source().entropies(trainer.config().model.seq_len);
+  const auto entropies = trainer.dataset().entropies(trainer.config().model.seq_len);
   if (!entropies.empty()) {
     text += "entropies     of the dataset, in nats, by tokens of context:";
     for (const data::ContextEntropy& e : entropies) text += fmt::format("  {} {:.4f}", e.name, e.nats);
@@ -93,18 +93,18 @@ std::string trainer_header(const Trainer& trainer) {
   return text;
 }
 
-RemainingTime::RemainingTime(const Config& config, int64_t val_windows, int64_t test_windows)
+RemainingTime::RemainingTime(const Config& config, int64_t val_sequences, int64_t test_sequences)
     : train_(config.train),
       last_step_(train_.stop_after == 0 ? train_.steps : train_.stop_after),
-      periodic_windows_(subset(val_windows)) {
+      periodic_sequences_(subset(val_sequences)) {
   if (train_.final_eval == FinalEval::none) return;
   const bool is_full = train_.final_eval == FinalEval::full;
-  final_val_windows_ = is_full ? val_windows : periodic_windows_;
-  test_windows_ = is_full ? test_windows : subset(test_windows);
+  final_val_sequences_ = is_full ? val_sequences : periodic_sequences_;
+  test_sequences_ = is_full ? test_sequences : subset(test_sequences);
 }
 
-int64_t RemainingTime::subset(int64_t windows) const {
-  return train_.eval_batches == 0 ? windows : std::min(windows, train_.eval_batches * train_.batch_size);
+int64_t RemainingTime::subset(int64_t sequences) const {
+  return train_.eval_batches == 0 ? sequences : std::min(sequences, train_.eval_batches * train_.batch_size);
 }
 
 void RemainingTime::add_step(double seconds) {
@@ -112,8 +112,8 @@ void RemainingTime::add_step(double seconds) {
   step_seconds_ += seconds;
 }
 
-void RemainingTime::add_evaluation(int64_t windows, double seconds) {
-  evaluated_windows_ += windows;
+void RemainingTime::add_evaluation(int64_t sequences, double seconds) {
+  evaluated_sequences_ += sequences;
   evaluation_seconds_ += seconds;
 }
 
@@ -123,20 +123,20 @@ int64_t RemainingTime::periodic_evaluations_until(int64_t step) const {
   return step / train_.eval_interval + (is_extra ? 1 : 0);
 }
 
-int64_t RemainingTime::windows_left(int64_t step) const {
+int64_t RemainingTime::sequences_left(int64_t step) const {
   const int64_t periodic = periodic_evaluations_until(last_step_) - periodic_evaluations_until(step);
   // The last periodic evaluation is also the final one if it covers as many sequences.
-  const bool last_is_final =
-      periodic_windows_ == final_val_windows_ && (last_step_ == train_.steps || last_step_ % train_.eval_interval == 0);
-  return periodic * periodic_windows_ + (last_is_final ? 0 : final_val_windows_) + test_windows_;
+  const bool last_is_final = periodic_sequences_ == final_val_sequences_ &&
+                             (last_step_ == train_.steps || last_step_ % train_.eval_interval == 0);
+  return periodic * periodic_sequences_ + (last_is_final ? 0 : final_val_sequences_) + test_sequences_;
 }
 
 double RemainingTime::seconds(int64_t step) const {
   if (steps_ == 0) return 0;
   const double per_step = step_seconds_ / static_cast<double>(steps_);
-  const double per_window = evaluated_windows_ > 0 ? evaluation_seconds_ / static_cast<double>(evaluated_windows_)
-                                                   : per_step / static_cast<double>(train_.batch_size) / 3;
-  return per_step * static_cast<double>(last_step_ - step) + per_window * static_cast<double>(windows_left(step));
+  const double per_sequence = evaluated_sequences_ > 0 ? evaluation_seconds_ / static_cast<double>(evaluated_sequences_)
+                                                       : per_step / static_cast<double>(train_.batch_size) / 3;
+  return per_step * static_cast<double>(last_step_ - step) + per_sequence * static_cast<double>(sequences_left(step));
 }
 
 ProgressFields evaluation_fields(const std::string& split, int64_t done, int64_t total, double seconds) {
@@ -161,9 +161,9 @@ EvaluationProgress evaluation_bar(ProgressLine& line, const std::string& split) 
 
 Reporter::Reporter(const Trainer& trainer)
     : trainer_(trainer),
-      entropies_(trainer.source().entropies(trainer.config().model.seq_len)),
-      remaining_(trainer.config(), windows_of(trainer, data::Split::validation),
-                 windows_of(trainer, data::Split::test)),
+      entropies_(trainer.dataset().entropies(trainer.config().model.seq_len)),
+      remaining_(trainer.config(), sequences_of(trainer, data::Split::validation),
+                 sequences_of(trainer, data::Split::test)),
       // No progress line with several ranks: mpirun connects each rank to a terminal, wherever its own output is
       // directed.
       progress_(
@@ -233,12 +233,12 @@ void Reporter::show_step(const StepResult& u, double tokens_per_s, double second
 }
 
 EvaluationProgress Reporter::evaluating(data::Split split, int64_t max_batches, std::function<bool()> must_stop) {
-  const int64_t all = windows_of(trainer_, split), batch = trainer_.config().train.batch_size;
-  const int64_t windows = max_batches == 0 ? all : std::min(all, max_batches * batch);
-  return [this, split, windows, must_stop, begin = Clock::now()](int64_t done, int64_t total) {
+  const int64_t all = sequences_of(trainer_, split), batch = trainer_.config().train.batch_size;
+  const int64_t sequences = max_batches == 0 ? all : std::min(all, max_batches * batch);
+  return [this, split, sequences, must_stop, begin = Clock::now()](int64_t done, int64_t total) {
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (progress_.is_due()) progress_.draw(evaluation_fields(short_name(split), done, total, seconds));
-    if (done == total) remaining_.add_evaluation(windows, seconds);
+    if (done == total) remaining_.add_evaluation(sequences, seconds);
     return !must_stop();
   };
 }

@@ -31,7 +31,7 @@ class Run {
         trainer_(config, ranks),
         checkpoints_(config.train.run_dir, config.train.keep_checkpoints),
         reporter_(trainer_),
-        has_validation_(trainer_.has_windows(data::Split::validation)),
+        has_validation_(trainer_.has_sequences(data::Split::validation)),
         last_step_(config.train.stop_after == 0 ? config.train.steps : config.train.stop_after) {
     std::optional<int64_t> resumed_step;
     comm::check_on_all_ranks(ranks_, [&] {
@@ -77,7 +77,7 @@ class Run {
     checkpoints_.prepare(planned_checkpoints());
     folder_->begin(resumed_step);
     for (const std::string& notice : trainer_.config().notices) reporter_.line("notice        " + notice);
-    const std::string changes = trainer_.source().text_changes();
+    const std::string changes = trainer_.dataset().text_changes();
     if (!changes.empty()) reporter_.line("notice        text normalized: " + changes);
     show_notices();
     reporter_.start(folder_->path().string());
@@ -127,12 +127,12 @@ class Run {
 
   // A loss over fewer or other sequences is not comparable with the losses of this run.
   void forget_incomparable_best() {
-    const int64_t windows = trainer_.eval_windows(data::Split::validation, config_.train.eval_batches);
-    if (!state_.best_val_loss || state_.best_val_windows == windows) return;
+    const int64_t sequences = trainer_.eval_sequences(data::Split::validation, config_.train.eval_batches);
+    if (!state_.best_val_loss || state_.best_val_sequences == sequences) return;
     reporter_.line(fmt::format(
         "notice        best_val_loss is reset: {:.4f} was measured on {} validation sequences, train.eval_batches = {} "
         "now covers {}",
-        *state_.best_val_loss, state_.best_val_windows, config_.train.eval_batches, windows));
+        *state_.best_val_loss, state_.best_val_sequences, config_.train.eval_batches, sequences));
     state_.best_val_loss.reset();
   }
 
@@ -218,7 +218,7 @@ class Run {
   void check_last_state() {
     if (validation_step_ == trainer_.step()) return;
     for (const data::Split split : {data::Split::validation, data::Split::test}) {
-      if (!trainer_.has_windows(split)) continue;
+      if (!trainer_.has_sequences(split)) continue;
       const double loss = trainer_.evaluate(split, 1).loss;
       if (!std::isfinite(loss)) trainer_.report_diverged_evaluation(split, 1, loss);
       return;
@@ -241,7 +241,7 @@ class Run {
     if (!(evaluation.loss < state_.best_val_loss.value_or(std::numeric_limits<double>::infinity()))) return;
     state_.best_val_loss = evaluation.loss;
     state_.best_val_targets = evaluation.targets;
-    state_.best_val_windows = trainer_.eval_windows(data::Split::validation, config_.train.eval_batches);
+    state_.best_val_sequences = trainer_.eval_sequences(data::Split::validation, config_.train.eval_batches);
     const CheckpointContent content = snapshot(trainer_, state_);
     if (!folder_) return;
     write_metrics([](MetricsFile& metrics) { metrics.sync(); });
@@ -291,7 +291,7 @@ class Run {
     }
     s.best_val_loss = state_.best_val_loss;
     if (s.best_val_loss && state_.best_val_targets > 0) s.best_val_targets = state_.best_val_targets;
-    const auto entropies = trainer_.source().entropies(config_.model.seq_len);
+    const auto entropies = trainer_.dataset().entropies(config_.model.seq_len);
     if (!entropies.empty()) s.entropy = entropies.back().nats;
     s.tokens_per_s = rate();
     s.seconds = wall_seconds_before_ + seconds_since(begin_);
@@ -350,15 +350,15 @@ class Run {
   std::optional<double> evaluate_at_the_end() {
     if (config_.train.final_eval == FinalEval::none) return {};
     const int64_t batches = config_.train.final_eval == FinalEval::full ? 0 : config_.train.eval_batches;
-    const int64_t windows = trainer_.eval_windows(data::Split::validation, batches);
-    const bool is_known = validation_ && validation_step_ == trainer_.step() && validation_->windows == windows;
+    const int64_t sequences = trainer_.eval_sequences(data::Split::validation, batches);
+    const bool is_known = validation_ && validation_step_ == trainer_.step() && validation_->sequences == sequences;
     if (has_validation_ && !is_known && !evaluate(batches, data::Split::validation, true)) return {};
     if (has_validation_) {
       write_metrics([&](MetricsFile& metrics) {
         metrics.set_last(trainer_.step(), MetricsFile::Column::final_val_loss, validation_->loss);
       });
     }
-    if (!trainer_.has_windows(data::Split::test)) return {};
+    if (!trainer_.has_sequences(data::Split::test)) return {};
     const std::optional<Evaluation> test = evaluate(batches, data::Split::test, true);
     return test ? std::optional(test->loss) : std::nullopt;
   }

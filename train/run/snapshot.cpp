@@ -133,15 +133,15 @@ RunState restored_state(const Trainer& trainer, const CheckpointContent& content
   if (content.reals.contains(kBestName)) state.best_val_loss = content.real(kBestName);
   // Checkpoints of the first version do not store it; it follows from their config.
   const int64_t batches = saved_config(content).train.eval_batches;
-  state.best_val_windows =
-      integer_or(content, "best_val_windows", trainer.eval_windows(data::Split::validation, batches));
+  state.best_val_sequences =
+      integer_or(content, "best_val_windows", trainer.eval_sequences(data::Split::validation, batches));
   state.best_val_targets = integer_or(content, "best_val_targets", 0);
   state.evaluation_pending = integer_or(content, "evaluation_pending", 0) != 0;
   return state;
 }
 
-std::string serialized_tokenizer(const data::Source& source) {
-  return source.tokenizer() == nullptr ? std::string() : source.tokenizer()->serialize();
+std::string serialized_tokenizer(const data::Dataset& dataset) {
+  return dataset.tokenizer() == nullptr ? std::string() : dataset.tokenizer()->serialize();
 }
 
 // All contents of a checkpoint except its tensors.
@@ -152,16 +152,16 @@ CheckpointContent values_of(const Trainer& trainer, const RunState& state) {
   content.integers["tokens"] = state.tokens;
   content.reals["seconds"] = state.seconds;
   content.reals["wall_seconds"] = state.wall_seconds;
-  content.texts["data"] = trainer.source().fingerprint();
+  content.texts["data"] = trainer.dataset().fingerprint();
   if (state.train_loss) content.reals["train_loss"] = *state.train_loss;
   if (state.best_val_loss) {
     content.reals[kBestName] = *state.best_val_loss;
     content.integers["best_val_targets"] = state.best_val_targets;
-    content.integers["best_val_windows"] = state.best_val_windows;
+    content.integers["best_val_windows"] = state.best_val_sequences;
   }
   content.integers["evaluation_pending"] = state.evaluation_pending ? 1 : 0;
   content.texts["config"] = config_to_toml(trainer.config());
-  if (trainer.source().tokenizer() != nullptr) content.texts["tokenizer"] = serialized_tokenizer(trainer.source());
+  if (trainer.dataset().tokenizer() != nullptr) content.texts["tokenizer"] = serialized_tokenizer(trainer.dataset());
   return content;
 }
 
@@ -210,7 +210,7 @@ CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
 Restored restore(Trainer& trainer, const CheckpointContent& content) {
   const Config saved = saved_config(content);
   require_same_run(saved, trainer.config(), content.file);
-  const std::string difference = data_difference(content, trainer.source());
+  const std::string difference = data_difference(content, trainer.dataset());
   require<DataError>(difference.empty(),
                      "resume: {}: the data is not that of the run ({}): put the old data back or start a new run",
                      content.file, difference);

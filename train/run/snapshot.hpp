@@ -3,7 +3,7 @@
 //   parameters/<name>                      weights, by name and shape: the layout in memory is not stored
 //   optimizer/<moment>/<name>              optimizer state of each parameter
 //   step, optimizer_steps, tokens, seconds, wall_seconds, train_loss
-//   best_val_loss, best_val_targets, best_val_windows, evaluation_pending
+//   best_val_loss, best_val_targets, best_val_sequences, evaluation_pending
 //   config                                 the resolved config as TOML
 //   tokenizer                              serialized, if the dataset has one
 //   data                                   fingerprint of the dataset
@@ -27,7 +27,7 @@ struct RunState {
   std::optional<double> train_loss = {};
   std::optional<double> best_val_loss = {};
   // The targets over which best_val_loss is the mean, and the sequences that contain them.
-  int64_t best_val_targets = 0, best_val_windows = 0;
+  int64_t best_val_targets = 0, best_val_sequences = 0;
   bool evaluation_pending = false;  // due after this step, but stopped by a signal
 };
 

@@ -12,23 +12,23 @@ namespace heed::train {
 namespace {
 
 // Sum of the dataset's own loss over the sequences of the batch; nullopt if it has no exact distribution.
-std::optional<double> source_loss(const data::Source& source, const data::Batch& batch) {
+std::optional<double> dataset_loss(const data::Dataset& dataset, const data::Batch& batch) {
   double sum = 0;
   const auto width = static_cast<size_t>(batch.seq_len);
   for (size_t row = 0; row < static_cast<size_t>(batch.rows); ++row) {
-    const std::optional<double> loss = source.log_loss(std::span(batch.inputs).subspan(row * width, width),
-                                                       std::span(batch.targets).subspan(row * width, width));
+    const std::optional<double> loss = dataset.log_loss(std::span(batch.inputs).subspan(row * width, width),
+                                                        std::span(batch.targets).subspan(row * width, width));
     if (!loss) return std::nullopt;
     sum += *loss;
   }
   return sum;
 }
 
-int64_t bytes_of(const data::Source& source, const std::vector<int32_t>& targets) {
+int64_t bytes_of(const data::Dataset& dataset, const std::vector<int32_t>& targets) {
   int64_t bytes = 0;
-  if (source.tokenizer() == nullptr) return bytes;
+  if (dataset.tokenizer() == nullptr) return bytes;
   for (const int32_t target : targets) {
-    if (target != data::kIgnoreTarget) bytes += static_cast<int64_t>(source.tokenizer()->bytes(target).size());
+    if (target != data::kIgnoreTarget) bytes += static_cast<int64_t>(dataset.tokenizer()->bytes(target).size());
   }
   return bytes;
 }
@@ -43,13 +43,13 @@ int64_t rows_at_a_time(const nn::Gpt& model, int64_t rows_per_batch) {
 
 // Sums over sequences.
 struct Sums {
-  double loss = 0, source_loss = 0;
+  double loss = 0, dataset_loss = 0;
   int64_t targets = 0, target_bytes = 0;
   bool has_law = true, stopped = false, failed = false;
 
   void add(const Sums& other) {
     loss += other.loss;
-    source_loss += other.source_loss;
+    dataset_loss += other.dataset_loss;
     targets += other.targets;
     target_bytes += other.target_bytes;
     has_law = has_law && other.has_law;
@@ -58,7 +58,7 @@ struct Sums {
   }
 };
 
-Sums sums_of(const nn::Gpt& model, const data::Source& source, const data::Batch& batch) {
+Sums sums_of(const nn::Gpt& model, const data::Dataset& dataset, const data::Batch& batch) {
   const Shape shape{batch.rows, batch.seq_len};
   const auto ignored = std::count(batch.targets.begin(), batch.targets.end(), data::kIgnoreTarget);
   Sums sums{.targets = static_cast<int64_t>(batch.targets.size()) - ignored};
@@ -67,10 +67,10 @@ Sums sums_of(const nn::Gpt& model, const data::Source& source, const data::Batch
   const Device device = model.parameters().device();
   sums.loss =
       model.loss(from_tokens(shape, batch.inputs, device), from_tokens(shape, batch.targets, device), {}, 1.0).item();
-  sums.target_bytes = bytes_of(source, batch.targets);
-  const std::optional<double> own = source_loss(source, batch);
+  sums.target_bytes = bytes_of(dataset, batch.targets);
+  const std::optional<double> own = dataset_loss(dataset, batch);
   sums.has_law = own.has_value();
-  sums.source_loss = own.value_or(0);
+  sums.dataset_loss = own.value_or(0);
   return sums;
 }
 
@@ -80,15 +80,15 @@ struct Share {
   int64_t batches() const { return first < end ? (end - first + stride - 1) / stride : 0; }
 };
 
-Sums sums_of_share(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader, data::Split split,
-                   int64_t rows, const Share& share, const EvaluationProgress& progress) {
+Sums sums_of_share(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,
+                   data::Split split, int64_t rows, const Share& share, const EvaluationProgress& progress) {
   const int64_t total = share.batches();
   const auto goes_on = [&](int64_t done) { return !progress || progress(done, total) || done == total; };
   Sums sums;
   sums.stopped = !goes_on(0);
   for (int64_t done = 0; done < total && !sums.stopped; sums.stopped = !goes_on(++done)) {
     const int64_t first = share.first + done * share.stride;
-    sums.add(sums_of(model, source, loader.eval_batch(split, first, std::min(rows, share.end - first))));
+    sums.add(sums_of(model, dataset, loader.eval_batch(split, first, std::min(rows, share.end - first))));
   }
   return sums;
 }
@@ -100,18 +100,18 @@ std::optional<double> Evaluation::bits_per_byte() const {
   return loss * static_cast<double>(targets) / std::numbers::ln2 / static_cast<double>(target_bytes);
 }
 
-std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
+std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,
                                    data::Split split, int64_t rows_per_batch, int64_t max_batches,
                                    comm::ProcessGroup& ranks, const EvaluationProgress& progress) {
   const NoGradGuard no_grad;
   const int64_t rows = rows_at_a_time(model, rows_per_batch);
-  const int64_t windows = loader.num_eval_windows(split);
-  const int64_t wanted = max_batches == 0 ? windows : std::min(windows, max_batches * loader.batch_size());
+  const int64_t sequences = loader.num_eval_sequences(split);
+  const int64_t wanted = max_batches == 0 ? sequences : std::min(sequences, max_batches * loader.batch_size());
   const Share share{.first = ranks.rank() * rows, .stride = ranks.size() * rows, .end = wanted};
   Sums own, all;
   std::exception_ptr unreadable;
   try {
-    own = sums_of_share(model, source, loader, split, rows, share, progress);
+    own = sums_of_share(model, dataset, loader, split, rows, share, progress);
   } catch (const DataError&) {
     unreadable = std::current_exception();
     own.failed = true;
@@ -127,16 +127,16 @@ std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Source& sou
   const auto count = static_cast<double>(all.targets);
   Evaluation result{.loss = all.loss / count,
                     .targets = all.targets,
-                    .windows = wanted,
-                    .whole_split = wanted == windows,
+                    .sequences = wanted,
+                    .whole_split = wanted == sequences,
                     .target_bytes = all.target_bytes};
-  if (all.has_law) result.excess = (all.loss - all.source_loss) / count;
+  if (all.has_law) result.excess = (all.loss - all.dataset_loss) / count;
   return result;
 }
 
-Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
+Evaluation evaluate(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,
                     data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::ProcessGroup& ranks) {
-  return evaluate(model, source, loader, split, rows_per_batch, max_batches, ranks, {}).value();
+  return evaluate(model, dataset, loader, split, rows_per_batch, max_batches, ranks, {}).value();
 }
 
 }  // namespace heed::train

@@ -13,7 +13,7 @@ namespace heed::train {
 struct Evaluation {
   double loss = 0;  // mean over the targets, nats
   int64_t targets = 0;
-  int64_t windows = 0;
+  int64_t sequences = 0;
   bool whole_split = false;
   int64_t target_bytes = 0;  // bytes of text that the targets decode to; 0 without a tokenizer
   // Paired difference: the model's loss minus the dataset's own loss on the same targets, so sampling noise cancels.
@@ -32,11 +32,11 @@ using EvaluationProgress = std::function<bool(int64_t done, int64_t total)>;
 // processes at least rows_per_batch sequences, which changes rounding only. The ranks divide the batches among them;
 // collective, with the same result on all. Runs without dropout, records no graph, and draws no random number of
 // training. Throws DataError if no sequence has a target.
-Evaluation evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
+Evaluation evaluate(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,
                     data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::ProcessGroup& ranks);
 // The same, with a progress callback. Returns nullopt on all ranks if the callback of any rank stopped it; the other
 // ranks finish their batches first.
-std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Source& source, const data::BatchLoader& loader,
+std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,
                                    data::Split split, int64_t rows_per_batch, int64_t max_batches,
                                    comm::ProcessGroup& ranks, const EvaluationProgress& progress);
 

@@ -1,40 +1,40 @@
 #include "train/trainer/factory.hpp"
 
 #include "autograd/core/cuda_backend.hpp"
-#include "data/synthetic_source.hpp"
-#include "data/text_source.hpp"
+#include "data/synthetic_dataset.hpp"
+#include "data/text_dataset.hpp"
 #include "optim/adamw.hpp"
 #include "optim/sgd.hpp"
 
 namespace heed::train {
 
-std::unique_ptr<data::Source> make_source(const Config& config, std::shared_ptr<const data::Tokenizer> tokenizer,
-                                          const data::Progress& progress) {
+std::unique_ptr<data::Dataset> make_dataset(const Config& config, std::shared_ptr<const data::Tokenizer> tokenizer,
+                                            const data::Progress& progress) {
   const DataConfig& c = config.data;
   // 0 lines means: split by the fraction.
   const auto lines = [](int64_t count) { return count == 0 ? std::nullopt : std::optional(count); };
   switch (c.source) {
     case DataSource::ngram:
-      return std::make_unique<data::NgramSource>(
+      return std::make_unique<data::NgramDataset>(
           data::NgramConfig{.order = c.order, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed});
     case DataSource::skip:
-      return std::make_unique<data::SkipSource>(
+      return std::make_unique<data::SkipDataset>(
           data::SkipConfig{.offsets = c.offsets, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed});
     case DataSource::text:
-      return data::make_text_source({.path = c.path,
-                                     .tokenizer = c.tokenizer,
-                                     .vocab_size = c.vocab_size,
-                                     .split = c.split,
-                                     .parts = {.val_fraction = c.val_fraction,
-                                               .test_fraction = c.test_fraction,
-                                               .val_lines = lines(c.val_lines),
-                                               .test_lines = lines(c.test_lines)},
-                                     .seed = c.seed,
-                                     .seq_len = config.model.seq_len,
-                                     .known_tokenizer = std::move(tokenizer)},
-                                    progress);
+      return data::make_text_dataset({.path = c.path,
+                                      .tokenizer = c.tokenizer,
+                                      .vocab_size = c.vocab_size,
+                                      .split = c.split,
+                                      .parts = {.val_fraction = c.val_fraction,
+                                                .test_fraction = c.test_fraction,
+                                                .val_lines = lines(c.val_lines),
+                                                .test_lines = lines(c.test_lines)},
+                                      .seed = c.seed,
+                                      .seq_len = config.model.seq_len,
+                                      .known_tokenizer = std::move(tokenizer)},
+                                     progress);
     case DataSource::tokens:
-      return data::make_token_source({.path = c.path, .seed = c.seed, .seq_len = config.model.seq_len});
+      return data::make_token_dataset({.path = c.path, .seed = c.seed, .seq_len = config.model.seq_len});
   }
   throw ConfigError("data.source has no such value");
 }

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "data/source.hpp"
+#include "data/dataset.hpp"
 #include "data/text/tokenizer.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
@@ -12,11 +12,11 @@
 
 namespace heed::train {
 
-// tokenizer: for a text that is read again, used in place of one learned from the text (data/text_source.hpp).
+// tokenizer: for a text that is read again, used in place of one learned from the text (data/text_dataset.hpp).
 // progress: reports the progress of reading a text and of learning its vocabulary.
-std::unique_ptr<data::Source> make_source(const Config& config,
-                                          std::shared_ptr<const data::Tokenizer> tokenizer = nullptr,
-                                          const data::Progress& progress = {});
+std::unique_ptr<data::Dataset> make_dataset(const Config& config,
+                                            std::shared_ptr<const data::Tokenizer> tokenizer = nullptr,
+                                            const data::Progress& progress = {});
 // Resolves train.device on this machine. Throws DeviceError if it is cuda and no CUDA device can be used, ConfigError
 // for f64 on cuda.
 Device choose_device(const Config& config);

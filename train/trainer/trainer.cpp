@@ -65,7 +65,7 @@ Trainer::Trainer(const Config& config, std::unique_ptr<comm::ProcessGroup>&& own
   comm::require_same_on_all_ranks(ranks_, "config", config_without_paths(config_));
   if (ranks_.size() > 1) comm::require_same_on_all_ranks(ranks_, "program", describe_program());
   comm::check_on_all_ranks(ranks_, [&] { build(); });
-  comm::require_same_on_all_ranks(ranks_, "data", source_->fingerprint());
+  comm::require_same_on_all_ranks(ranks_, "data", dataset_->fingerprint());
   comm::require_same_on_all_ranks(ranks_, "device",
                                   std::string(device() == Device::cuda ? "CUDA" : cpu::instruction_set()));
   require_same_weights();
@@ -84,10 +84,10 @@ void Trainer::build() {
   advise_on_training_memory();
   // Checked before the data is read, and again once the data determines the vocabulary size.
   require_host_memory(config_, device, false, ranks_.is_root());
-  source_ = make_source(config_, nullptr, ranks_.is_root() ? text_progress() : data::Progress());
-  config_.model.vocab_size = source_->vocab_size();
+  dataset_ = make_dataset(config_, nullptr, ranks_.is_root() ? text_progress() : data::Progress());
+  config_.model.vocab_size = dataset_->vocab_size();
   require_host_memory(config_, device, true, ranks_.is_root());
-  loader_ = std::make_unique<data::BatchLoader>(*source_, config_.model.seq_len, config_.train.batch_size);
+  loader_ = std::make_unique<data::BatchLoader>(*dataset_, config_.model.seq_len, config_.train.batch_size);
   model_ = std::make_unique<nn::Gpt>(config_.model, config_.train.precision, device,
                                      comm::GradBuckets::span_multiple(ranks_.size()));
   model_->set_recompute(config_.train.recompute);
@@ -241,14 +241,14 @@ std::optional<Evaluation> Trainer::evaluate(data::Split split, int64_t max_batch
   return evaluate_once(split, max_batches, progress);
 }
 
-int64_t Trainer::eval_windows(data::Split split, int64_t max_batches) const {
-  const int64_t all = loader_->num_eval_windows(split);
+int64_t Trainer::eval_sequences(data::Split split, int64_t max_batches) const {
+  const int64_t all = loader_->num_eval_sequences(split);
   return max_batches == 0 ? all : std::min(all, max_batches * loader_->batch_size());
 }
 
 std::optional<Evaluation> Trainer::evaluate_once(data::Split split, int64_t max_batches,
                                                  const EvaluationProgress& progress) const {
-  return train::evaluate(*model_, *source_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches, ranks_,
+  return train::evaluate(*model_, *dataset_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches, ranks_,
                          progress);
 }
 

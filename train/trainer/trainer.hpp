@@ -51,14 +51,14 @@ class Trainer {
   // Returns nullopt on all ranks if the callback of any rank stopped it (train/trainer/evaluator.hpp).
   std::optional<Evaluation> evaluate(data::Split split, int64_t max_batches, const EvaluationProgress& progress) const;
   // Number of sequences that evaluate() covers.
-  int64_t eval_windows(data::Split split, int64_t max_batches) const;
+  int64_t eval_sequences(data::Split split, int64_t max_batches) const;
   // Called after an evaluation whose loss is not finite: runs it again in anomaly mode and throws DivergedError, which
   // names the step and the operation.
   [[noreturn]] void report_diverged_evaluation(data::Split split, int64_t max_batches, double loss);
   // Drops the captured CUDA graph and frees its memory; it is captured again two steps later. Returns false if none was
   // captured.
   bool reset_graph() const;
-  bool has_windows(data::Split split) const { return loader_->num_eval_windows(split) > 0; }
+  bool has_sequences(data::Split split) const { return loader_->num_eval_sequences(split) > 0; }
 
   int64_t step() const { return step_; }
   // Continues after `step` steps, of which the optimizer counts `optimizer_steps`. Weights and moments are restored
@@ -67,7 +67,7 @@ class Trainer {
   const Config& config() const { return config_; }
   const nn::Gpt& model() const { return *model_; }
   Device device() const { return model_->parameters().device(); }
-  const data::Source& source() const { return *source_; }
+  const data::Dataset& dataset() const { return *dataset_; }
   const optim::Optimizer& optimizer() const { return *optimizer_; }
   comm::GradBuckets& buckets() const { return *buckets_; }
   comm::ProcessGroup& ranks() const { return ranks_; }
@@ -102,7 +102,7 @@ class Trainer {
   std::unique_ptr<comm::ProcessGroup> own_ranks_;  // process group of size one, if none was passed
   comm::ProcessGroup& ranks_;
   Config config_;
-  std::unique_ptr<data::Source> source_;
+  std::unique_ptr<data::Dataset> dataset_;
   std::unique_ptr<data::BatchLoader> loader_;
   std::unique_ptr<nn::Gpt> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;

@@ -4,7 +4,7 @@
 
 #include "data/batch_loader.hpp"
 #include "data/prepare.hpp"
-#include "data/text_source.hpp"
+#include "data/text_dataset.hpp"
 #include "data/token_file.hpp"
 #include "tests/data/scratch.hpp"
 
@@ -88,11 +88,11 @@ TEST(TextForm, IsThatOfTheTextAndOfItsTokenFile) {
     config.tokenizer = kind;
     config.vocab_size = 258;
     config.seq_len = 8;
-    const auto source = make_text_source(config);
+    const auto source = make_text_dataset(config);
     const std::string changes = is_byte ? "" : "byte order mark removed, 120 CRLF line endings converted to LF";
     EXPECT_EQ(source->text_changes(), changes);
-    EXPECT_EQ(make_token_source({prepare.output_path, 1, 8})->text_changes(), changes);
-    EXPECT_EQ(source->fingerprint(), make_token_source({prepare.output_path, 1, 8})->fingerprint());
+    EXPECT_EQ(make_token_dataset({prepare.output_path, 1, 8})->text_changes(), changes);
+    EXPECT_EQ(source->fingerprint(), make_token_dataset({prepare.output_path, 1, 8})->fingerprint());
     EXPECT_EQ(describe_token_file(prepare.output_path).find("120 CRLF") != std::string::npos, !is_byte);
   }
 }
@@ -106,11 +106,11 @@ TEST(TextForm, NoCarriageReturnIsPartOfALine) {
   for (const TokenizerKind kind : {TokenizerKind::character, TokenizerKind::byte}) {
     config.tokenizer = kind;
     config.path = folder.write("unix.txt", "emma\nava\nmia");
-    const auto expected = make_text_source(config);
+    const auto expected = make_text_dataset(config);
     config.path = folder.write("dos.txt",
                                "\xEF\xBB\xBF"
                                "emma\r\nava\r\nmia\r");
-    const auto source = make_text_source(config);
+    const auto source = make_text_dataset(config);
     EXPECT_EQ(source->fingerprint(), expected->fingerprint());
     EXPECT_EQ(source->vocab_size(), kind == TokenizerKind::byte ? 257 : 6);
     EXPECT_EQ(source->text_changes(), "byte order mark removed, 3 CRLF line endings converted to LF");
@@ -125,7 +125,7 @@ TEST(TextForm, AByteThatIsNoUtf8IsFoundInTheFile) {
                              "\xEF\xBB\xBF"
                              "a\r\nb\r\n\xFF");
   config.seq_len = 2;
-  EXPECT_TRUE(contains(error_text<DataError>([&] { make_text_source(config); }), {config.path, "0xff", "offset 9"}));
+  EXPECT_TRUE(contains(error_text<DataError>([&] { make_text_dataset(config); }), {config.path, "0xff", "offset 9"}));
 }
 
 }  // namespace

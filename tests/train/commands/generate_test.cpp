@@ -1,4 +1,4 @@
-// Generation with its cache against the plain definition: at each token the whole window through the model.
+// Generation with its cache against the plain definition: at each token the whole sequence through the model.
 #include "train/commands/generate.hpp"
 
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ std::vector<int32_t> plainly(const LoadedModel& loaded, std::vector<int32_t> tok
   const size_t prompt = tokens.size();
   for (int64_t i = 0; i < options.num_tokens; ++i) {
     const auto length = std::min<int64_t>(static_cast<int64_t>(tokens.size()), model.seq_len);
-    const Tensor window = from_tokens({1, length}, {tokens.end() - length, tokens.end()});
-    const std::vector<double> logits = loaded.model->logits(window, {}).values();
+    const Tensor sequence = from_tokens({1, length}, {tokens.end() - length, tokens.end()});
+    const std::vector<double> logits = loaded.model->logits(sequence, {}).values();
     tokens.push_back(
         sample({logits.end() - model.vocab_size, logits.end()}, options.sampler, random, static_cast<uint64_t>(i)));
   }
@@ -49,7 +49,7 @@ std::vector<int32_t> with_cache(const LoadedModel& loaded, const std::vector<int
   return tokens;
 }
 
-// Prompts of one token, up to the window of 8, of the window, and longer.
+// Prompts of one token, up to the sequence of 8, of the sequence, and longer.
 TEST(Generate, GivesTheTokensOfThePlainDefinition) {
   for (const char* position : {"learned", "sinusoidal", "none"}) {
     for (const char* norm : {"pre", "post"}) {
@@ -69,17 +69,17 @@ TEST(Generate, GivesTheTokensOfThePlainDefinition) {
 }
 
 // Else the test above would compare nothing.
-TEST(Generate, DependsOnWhatIsInTheWindowOnly) {
+TEST(Generate, DependsOnWhatIsInTheSequenceOnly) {
   const LoadedModel loaded = tiny_model({});
   const GenerateOptions options{.num_tokens = 12, .sampler = {.temperature = 0}};
-  const std::vector<int32_t> window{1, 2, 3, 4, 5, 0, 1, 3};
+  const std::vector<int32_t> sequence{1, 2, 3, 4, 5, 0, 1, 3};
   std::vector<int32_t> longer{4, 4};
-  longer.insert(longer.end(), window.begin(), window.end());
-  const std::vector<int32_t> expected = with_cache(loaded, window, options, 0);
+  longer.insert(longer.end(), sequence.begin(), sequence.end());
+  const std::vector<int32_t> expected = with_cache(loaded, sequence, options, 0);
   EXPECT_EQ(with_cache(loaded, longer, options, 0), expected);
   std::vector<std::vector<int32_t>> others;
-  for (size_t i = 0; i < window.size(); ++i) {
-    std::vector<int32_t> other = window;
+  for (size_t i = 0; i < sequence.size(); ++i) {
+    std::vector<int32_t> other = sequence;
     other[i] = (other[i] + 1) % 6;
     others.push_back(with_cache(loaded, other, options, 0));
   }

@@ -1,4 +1,4 @@
-// The loss of a split against a mean over its targets that is computed one window at a time.
+// The loss of a split against a mean over its targets that is computed one sequence at a time.
 #include "train/trainer/evaluator.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 class Evaluator : public testing::Test {
  protected:
-  // A text whose validation split has some targets more than full windows of seq_len 8.
+  // A text whose validation split has some targets more than full sequences of seq_len 8.
   Config config(const std::string& split, const std::vector<std::string>& more = {}) const {
     const std::string path = (folder_.path() / "text.txt").string();
     std::ofstream file(path);
@@ -54,14 +54,14 @@ struct Mean {
   int64_t targets = 0;
 };
 
-// Each window alone through the logits, the cross-entropy of each target by hand.
-Mean mean_by_hand(const Trainer& trainer, data::Split split, int64_t windows) {
+// Each sequence alone through the logits, the cross-entropy of each target by hand.
+Mean mean_by_hand(const Trainer& trainer, data::Split split, int64_t sequences) {
   const NoGradGuard no_grad;
   const int64_t width = trainer.config().model.seq_len, vocab = trainer.model().config().vocab_size;
-  const data::BatchLoader loader(trainer.source(), width, 1);
+  const data::BatchLoader loader(trainer.dataset(), width, 1);
   Mean mean;
-  for (int64_t window = 0; window < windows; ++window) {
-    const data::Batch batch = loader.eval_batch(split, window, 1);
+  for (int64_t sequence = 0; sequence < sequences; ++sequence) {
+    const data::Batch batch = loader.eval_batch(split, sequence, 1);
     const std::vector<double> logits =
         trainer.model().logits(from_tokens({1, width}, batch.inputs, Device::cpu), {}).values();
     for (int64_t t = 0; t < width; ++t) {
@@ -76,14 +76,14 @@ Mean mean_by_hand(const Trainer& trainer, data::Split split, int64_t windows) {
   return mean;
 }
 
-TEST_F(Evaluator, IsTheMeanOverTargetsAlsoWhereWindowsAreShorter) {
+TEST_F(Evaluator, IsTheMeanOverTargetsAlsoWhereSequencesAreShorter) {
   for (const char* split : {"position", "lines"}) {
     // Not the fresh model, which has nearly the same loss everywhere.
     Trainer trainer(config(split));
     for (int i = 0; i < 12; ++i) trainer.train_step();
-    const int64_t windows = trainer.source().num_eval_windows(data::Split::validation, 8);
-    const Mean expected = mean_by_hand(trainer, data::Split::validation, windows);
-    ASSERT_LT(expected.targets, windows * 8) << split << ": every window is full, so the test cannot fail";
+    const int64_t sequences = trainer.dataset().num_eval_sequences(data::Split::validation, 8);
+    const Mean expected = mean_by_hand(trainer, data::Split::validation, sequences);
+    ASSERT_LT(expected.targets, sequences * 8) << split << ": every sequence is full, so the test cannot fail";
     const Evaluation e = trainer.evaluate(data::Split::validation, 0);
     EXPECT_EQ(e.targets, expected.targets) << split;
     EXPECT_EQ(e.target_bytes, expected.targets) << split;  // every character is one byte
@@ -101,7 +101,7 @@ TEST_F(Evaluator, CountsItsBatches) {
   });
   ASSERT_TRUE(e);
   EXPECT_EQ(e->loss, trainer.evaluate(data::Split::validation, 0).loss);
-  ASSERT_EQ(calls.size(), 1u + (100000 / 8 + 255) / 256) << "2048 tokens are 256 windows";
+  ASSERT_EQ(calls.size(), 1u + (100000 / 8 + 255) / 256) << "2048 tokens are 256 sequences";
   for (size_t i = 0; i < calls.size(); ++i) {
     EXPECT_EQ(calls[i], std::pair(static_cast<int64_t>(i), static_cast<int64_t>(calls.size()) - 1));
   }

@@ -38,8 +38,8 @@ TEST(LoadModel, GivesTheLossOfTheModelThatWasSaved) {
     for (int i = 0; i < 3; ++i) trainer.train_step();
     const double before = trainer.evaluate(data::Split::validation, 2).loss;
     const LoadedModel loaded = load_model(snapshot(trainer, {}));
-    const data::BatchLoader loader(trainer.source(), loaded.config.model.seq_len, loaded.config.train.batch_size);
-    const double after = evaluate(*loaded.model, trainer.source(), loader, data::Split::validation,
+    const data::BatchLoader loader(trainer.dataset(), loaded.config.model.seq_len, loaded.config.train.batch_size);
+    const double after = evaluate(*loaded.model, trainer.dataset(), loader, data::Split::validation,
                                   loaded.config.train.rows_per_micro_batch(), 2, trainer.ranks())
                              .loss;
     EXPECT_EQ(after, before) << precision;

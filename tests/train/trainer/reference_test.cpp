@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ReferenceTest,
                          [](const auto& test) { return test.param; });
 
 // The same for the trainer as a whole: batches from a source, micro-batches, schedule, clipping. The text has one
-// window, so every row of every batch is known.
+// sequence, so every row of every batch is known.
 TEST(TrainerReferenceTest, TenUpdatesAreThoseOfPyTorch) {
   const CheckpointContent fixture = read_fixture("trainer");
   const test::TemporaryFolder folder;

@@ -102,7 +102,7 @@ TEST(Trainer, EvaluatesEachTargetOnceAndPairsTheSource) {
   EXPECT_EQ(whole.targets % 8, 0);
   ASSERT_TRUE(whole.excess);
   // An untrained model loses about ln V, the source its entropy.
-  const double entropy = trainer.source().entropies(8).back().nats;
+  const double entropy = trainer.dataset().entropies(8).back().nats;
   EXPECT_LT(std::abs(*whole.excess - (whole.loss - entropy)), test::kPairedNoise);
   const Evaluation part = trainer.evaluate(data::Split::validation, 2);
   EXPECT_FALSE(part.whole_split);

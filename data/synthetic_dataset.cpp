@@ -1,4 +1,4 @@
-#include "data/synthetic_source.hpp"
+#include "data/synthetic_dataset.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -43,7 +43,7 @@ MarkovChain draw_chain(const MarkovConfig& config) {
   const int64_t memory = config.offsets.empty() ? 0 : *std::max_element(config.offsets.begin(), config.offsets.end());
   return with_memory(
       {.bytes = markov_bytes(config.vocab_size, static_cast<int64_t>(config.offsets.size()), memory),
-       .what = fmt::format("the source of data.vocab_size = {} with {}", config.vocab_size, config.depth),
+       .what = fmt::format("the dataset of data.vocab_size = {} with {}", config.vocab_size, config.depth),
        .advice = "lower one of the two"},
       [&] {
         return MarkovChain(config.vocab_size, config.offsets,
@@ -54,16 +54,16 @@ MarkovChain draw_chain(const MarkovConfig& config) {
 RandomPlace eval_place(Split split) {
   switch (split) {
     case Split::train:
-      return RandomPlace::train_eval_windows;
+      return RandomPlace::train_eval_sequences;
     case Split::validation:
-      return RandomPlace::validation_windows;
+      return RandomPlace::validation_sequences;
     case Split::test:
-      return RandomPlace::test_windows;
+      return RandomPlace::test_sequences;
   }
-  throw ValueError("eval_window: no such split");
+  throw ValueError("eval_sequence: no such split");
 }
 
-RandomStream window_stream(uint32_t seed, RandomPlace place, uint64_t step) {
+RandomStream sequence_stream(uint32_t seed, RandomPlace place, uint64_t step) {
   return {seed, random_site(RandomDomain::data, 0, static_cast<uint32_t>(place)), step};
 }
 
@@ -97,35 +97,35 @@ MarkovConfig markov_config(const SkipConfig& config) {
 
 }  // namespace
 
-MarkovSource::MarkovSource(const MarkovConfig& config) : chain_(draw_chain(config)), seed_(config.seed) {}
+MarkovDataset::MarkovDataset(const MarkovConfig& config) : chain_(draw_chain(config)), seed_(config.seed) {}
 
-void MarkovSource::fill_window(const RandomStream& stream, int64_t row, std::span<int32_t> inputs,
-                               std::span<int32_t> targets) const {
-  require<ValueError>(row >= 0, "window {} asked for, the first is 0", row);
+void MarkovDataset::fill_sequence(const RandomStream& stream, int64_t row, std::span<int32_t> inputs,
+                                  std::span<int32_t> targets) const {
+  require<ValueError>(row >= 0, "sequence {} asked for, the first is 0", row);
   std::vector<int32_t> tokens(inputs.size() + 1);
   const uint64_t stride = (tokens.size() + 3) / 4 * 4;
   chain_.sample(stream, static_cast<uint64_t>(row) * stride, tokens);
-  shift_window(tokens, inputs, targets);
+  shift_sequence(tokens, inputs, targets);
 }
 
-void MarkovSource::train_window(uint64_t step, int64_t row, std::span<int32_t> inputs,
-                                std::span<int32_t> targets) const {
-  fill_window(window_stream(seed_, RandomPlace::train_windows, step), row, inputs, targets);
+void MarkovDataset::train_sequence(uint64_t step, int64_t row, std::span<int32_t> inputs,
+                                   std::span<int32_t> targets) const {
+  fill_sequence(sequence_stream(seed_, RandomPlace::train_sequences, step), row, inputs, targets);
 }
 
-int64_t MarkovSource::num_eval_windows(Split, int64_t seq_len) const {
-  require<ValueError>(seq_len >= 1, "num_eval_windows: seq_len = {}, it must be at least 1", seq_len);
+int64_t MarkovDataset::num_eval_sequences(Split, int64_t seq_len) const {
+  require<ValueError>(seq_len >= 1, "num_eval_sequences: seq_len = {}, it must be at least 1", seq_len);
   return (kMinEvalTargets + seq_len - 1) / seq_len;
 }
 
-void MarkovSource::eval_window(Split split, int64_t index, std::span<int32_t> inputs,
-                               std::span<int32_t> targets) const {
-  const int64_t count = num_eval_windows(split, static_cast<int64_t>(inputs.size()));
-  require<ValueError>(0 <= index && index < count, "eval_window: window {} of {}", index, count);
-  fill_window(window_stream(seed_, eval_place(split), 0), index, inputs, targets);
+void MarkovDataset::eval_sequence(Split split, int64_t index, std::span<int32_t> inputs,
+                                  std::span<int32_t> targets) const {
+  const int64_t count = num_eval_sequences(split, static_cast<int64_t>(inputs.size()));
+  require<ValueError>(0 <= index && index < count, "eval_sequence: sequence {} of {}", index, count);
+  fill_sequence(sequence_stream(seed_, eval_place(split), 0), index, inputs, targets);
 }
 
-std::optional<double> MarkovSource::log_loss(std::span<const int32_t> inputs, std::span<const int32_t> targets) const {
+std::optional<double> MarkovDataset::log_loss(std::span<const int32_t> inputs, std::span<const int32_t> targets) const {
   require<ShapeError>(inputs.size() == targets.size() && !inputs.empty(),
                       "log_loss: {} inputs, {} targets; they must be as many, and at least 1", inputs.size(),
                       targets.size());
@@ -145,7 +145,7 @@ std::optional<double> MarkovSource::log_loss(std::span<const int32_t> inputs, st
   return loss;
 }
 
-std::vector<ContextEntropy> MarkovSource::entropies(int64_t seq_len) const {
+std::vector<ContextEntropy> MarkovDataset::entropies(int64_t seq_len) const {
   require<ValueError>(seq_len >= 1, "entropies: seq_len = {}, it must be at least 1", seq_len);
   const std::span<const double> conditional = chain_.conditional_entropies();
   std::vector<ContextEntropy> result;
@@ -158,8 +158,8 @@ std::vector<ContextEntropy> MarkovSource::entropies(int64_t seq_len) const {
   return result;
 }
 
-NgramSource::NgramSource(const NgramConfig& config) : MarkovSource(markov_config(config)) {}
+NgramDataset::NgramDataset(const NgramConfig& config) : MarkovDataset(markov_config(config)) {}
 
-SkipSource::SkipSource(const SkipConfig& config) : MarkovSource(markov_config(config)) {}
+SkipDataset::SkipDataset(const SkipConfig& config) : MarkovDataset(markov_config(config)) {}
 
 }  // namespace heed::data

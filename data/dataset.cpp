@@ -1,4 +1,4 @@
-#include "data/source.hpp"
+#include "data/dataset.hpp"
 
 #include <algorithm>
 
@@ -6,32 +6,32 @@
 
 namespace heed::data {
 
-void shift_window(std::span<const int32_t> tokens, std::span<int32_t> inputs, std::span<int32_t> targets) {
+void shift_sequence(std::span<const int32_t> tokens, std::span<int32_t> inputs, std::span<int32_t> targets) {
   require<ShapeError>(!inputs.empty() && inputs.size() == targets.size() && tokens.size() == inputs.size() + 1,
-                      "shift_window: {} tokens, {} inputs, {} targets; they must be T + 1, T and T with T at least 1",
+                      "shift_sequence: {} tokens, {} inputs, {} targets; they must be T + 1, T and T with T at least 1",
                       tokens.size(), inputs.size(), targets.size());
   std::copy(tokens.begin(), tokens.end() - 1, inputs.begin());
   std::copy(tokens.begin() + 1, tokens.end(), targets.begin());
 }
 
-void shift_padded_window(std::span<const int32_t> tokens, std::span<int32_t> inputs, std::span<int32_t> targets) {
+void shift_padded_sequence(std::span<const int32_t> tokens, std::span<int32_t> inputs, std::span<int32_t> targets) {
   const size_t used = tokens.empty() ? 0 : tokens.size() - 1;
   require<ShapeError>(1 <= used && used <= inputs.size() && inputs.size() == targets.size(),
-                      "shift_padded_window: {} tokens, {} inputs, {} targets; they must be 2 to T + 1, T and T",
+                      "shift_padded_sequence: {} tokens, {} inputs, {} targets; they must be 2 to T + 1, T and T",
                       tokens.size(), inputs.size(), targets.size());
-  shift_window(tokens, inputs.first(used), targets.first(used));
+  shift_sequence(tokens, inputs.first(used), targets.first(used));
   std::fill(inputs.begin() + static_cast<int64_t>(used), inputs.end(), 0);
   std::fill(targets.begin() + static_cast<int64_t>(used), targets.end(), kIgnoreTarget);
 }
 
-int64_t windows(int64_t num_tokens, int64_t seq_len) {
+int64_t num_sequences(int64_t num_tokens, int64_t seq_len) {
   require<ValueError>(num_tokens >= 0 && seq_len >= 1,
-                      "windows: {} tokens with seq_len {}; they must be at least 0 and 1", num_tokens, seq_len);
+                      "num_sequences: {} tokens with seq_len {}; they must be at least 0 and 1", num_tokens, seq_len);
   return std::max<int64_t>(num_tokens - seq_len, 0);
 }
 
-int64_t windows_to_cover(int64_t num_targets, int64_t seq_len) {
-  require<ValueError>(seq_len >= 1, "windows_to_cover: seq_len = {}, it must be at least 1", seq_len);
+int64_t sequences_to_cover(int64_t num_targets, int64_t seq_len) {
+  require<ValueError>(seq_len >= 1, "sequences_to_cover: seq_len = {}, it must be at least 1", seq_len);
   return num_targets / seq_len + (num_targets % seq_len != 0 ? 1 : 0);
 }
 

@@ -1,7 +1,7 @@
-// Source is the interface of all datasets; the functions after it are what datasets make their sequences with.
+// Dataset is the interface of all datasets; the functions after it are what datasets make their sequences with.
 //
-// A sequence (window) is seq_len + 1 consecutive tokens: the inputs are the first seq_len tokens, the targets the last
-// seq_len tokens. The target at position i therefore has i + 1 preceding tokens. Datasets shift with shift_window(),
+// A sequence is seq_len + 1 consecutive tokens: the inputs are the first seq_len tokens, the targets the last
+// seq_len tokens. The target at position i therefore has i + 1 preceding tokens. Datasets shift with shift_sequence(),
 // and no other code shifts.
 //
 // Every function is a pure function of its arguments and the seed of the dataset, and is thread-safe.
@@ -31,9 +31,9 @@ struct ContextEntropy {
   std::string name;  // "unigram", "bigram", "trigram", "4-gram" …
 };
 
-class Source {
+class Dataset {
  public:
-  virtual ~Source() = default;
+  virtual ~Dataset() = default;
 
   virtual int64_t vocab_size() const = 0;
 
@@ -54,13 +54,14 @@ class Source {
 
   // Writes row `row` of the global batch of training step `step`. inputs and targets have seq_len >= 1 elements each.
   // Throws ShapeError if their sizes differ or are 0, ValueError if row < 0.
-  virtual void train_window(uint64_t step, int64_t row, std::span<int32_t> inputs,
-                            std::span<int32_t> targets) const = 0;
+  virtual void train_sequence(uint64_t step, int64_t row, std::span<int32_t> inputs,
+                              std::span<int32_t> targets) const = 0;
 
   // The evaluation sequences of a split: a fixed list, the same in every evaluation. Throws ValueError if `index` is
   // out of range.
-  virtual int64_t num_eval_windows(Split split, int64_t seq_len) const = 0;
-  virtual void eval_window(Split split, int64_t index, std::span<int32_t> inputs, std::span<int32_t> targets) const = 0;
+  virtual int64_t num_eval_sequences(Split split, int64_t seq_len) const = 0;
+  virtual void eval_sequence(Split split, int64_t index, std::span<int32_t> inputs,
+                             std::span<int32_t> targets) const = 0;
 
   // The loss of the exact distribution on these targets, in nats: the sum of -ln p(target | inputs up to its position)
   // over the targets that are not ignored. Tokens before the sequence are not part of the context, as for a model. +inf
@@ -79,22 +80,22 @@ class Source {
 
 // inputs = tokens[0 … T-1], targets = tokens[1 … T]. Throws ShapeError unless tokens has T + 1 >= 2 elements and inputs
 // and targets have T each.
-void shift_window(std::span<const int32_t> tokens, std::span<int32_t> inputs, std::span<int32_t> targets);
+void shift_sequence(std::span<const int32_t> tokens, std::span<int32_t> inputs, std::span<int32_t> targets);
 
-// As shift_window(), for 2 … T + 1 tokens: pads inputs with 0 and targets with kIgnoreTarget.
-void shift_padded_window(std::span<const int32_t> tokens, std::span<int32_t> inputs, std::span<int32_t> targets);
+// As shift_sequence(), for 2 … T + 1 tokens: pads inputs with 0 and targets with kIgnoreTarget.
+void shift_padded_sequence(std::span<const int32_t> tokens, std::span<int32_t> inputs, std::span<int32_t> targets);
 
 // Number of sequences of seq_len inputs in num_tokens tokens, one per start position: num_tokens - seq_len, since each
 // sequence needs one more token for its last target; 0 if there are too few tokens. Throws ValueError if num_tokens < 0
 // or seq_len < 1.
-int64_t windows(int64_t num_tokens, int64_t seq_len);
+int64_t num_sequences(int64_t num_tokens, int64_t seq_len);
 
 // Number of sequences of T = seq_len targets that cover num_targets targets; the last one may be partial.
-int64_t windows_to_cover(int64_t num_targets, int64_t seq_len);
+int64_t sequences_to_cover(int64_t num_targets, int64_t seq_len);
 
 // Places of the random numbers of texts, distinct from those of the synthetic datasets (RandomPlace in
 // data/markov_chain.hpp).
-enum class TextRandomPlace : uint32_t { train_windows = 16, line_order = 17 };
+enum class TextRandomPlace : uint32_t { train_sequences = 16, line_order = 17 };
 
 RandomStream text_stream(uint32_t seed, TextRandomPlace place, uint64_t step);
 

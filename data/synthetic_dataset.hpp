@@ -6,8 +6,8 @@
 // at least kMinEvalTargets evaluation targets.
 #pragma once
 
+#include "data/dataset.hpp"
 #include "data/markov_chain.hpp"
-#include "data/source.hpp"
 
 namespace heed::data {
 
@@ -20,26 +20,26 @@ struct MarkovConfig {
   std::string depth;  // config key and value that define the offsets, for error messages: "data.order = 3"
 };
 
-class MarkovSource : public Source {
+class MarkovDataset : public Dataset {
  public:
   static constexpr int64_t kMinEvalTargets = 100'000;
 
   // Throws ConfigError with the key; MemoryError if the chain does not fit into memory; DataError if the random chain
   // has no usable stationary distribution.
-  explicit MarkovSource(const MarkovConfig& config);
+  explicit MarkovDataset(const MarkovConfig& config);
 
   int64_t vocab_size() const override { return chain_.vocab_size(); }
-  void train_window(uint64_t step, int64_t row, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
-  int64_t num_eval_windows(Split split, int64_t seq_len) const override;
-  void eval_window(Split split, int64_t index, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
+  void train_sequence(uint64_t step, int64_t row, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
+  int64_t num_eval_sequences(Split split, int64_t seq_len) const override;
+  void eval_sequence(Split split, int64_t index, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
   std::optional<double> log_loss(std::span<const int32_t> inputs, std::span<const int32_t> targets) const override;
   std::vector<ContextEntropy> entropies(int64_t seq_len) const override;
 
   const MarkovChain& chain() const { return chain_; }
 
  private:
-  void fill_window(const RandomStream& stream, int64_t row, std::span<int32_t> inputs,
-                   std::span<int32_t> targets) const;
+  void fill_sequence(const RandomStream& stream, int64_t row, std::span<int32_t> inputs,
+                     std::span<int32_t> targets) const;
 
   MarkovChain chain_;
   uint32_t seed_;
@@ -54,10 +54,10 @@ struct NgramConfig {
   uint32_t seed = 1;
 };
 
-class NgramSource final : public MarkovSource {
+class NgramDataset final : public MarkovDataset {
  public:
   // Throws ConfigError with the key, also if vocab_size^(order - 1) > 2^20 or vocab_size^order > 2^25.
-  explicit NgramSource(const NgramConfig& config);
+  explicit NgramDataset(const NgramConfig& config);
 };
 
 // Skip dataset: the next token depends on the tokens at given offsets back, such as x_{t-1}, x_{t-3}, x_{t-4}. The
@@ -69,10 +69,10 @@ struct SkipConfig {
   uint32_t seed = 1;
 };
 
-class SkipSource final : public MarkovSource {
+class SkipDataset final : public MarkovDataset {
  public:
   // Throws ConfigError with the key, also if vocab_size^max(offsets) > 2^20 or vocab_size^(offsets.size() + 1) > 2^25.
-  explicit SkipSource(const SkipConfig& config);
+  explicit SkipDataset(const SkipConfig& config);
 };
 
 }  // namespace heed::data

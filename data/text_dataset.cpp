@@ -1,11 +1,11 @@
-#include "data/text_source.hpp"
+#include "data/text_dataset.hpp"
 
 #include <algorithm>
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/host_limits.hpp"
-#include "data/line_source.hpp"
-#include "data/position_source.hpp"
+#include "data/line_dataset.hpp"
+#include "data/position_dataset.hpp"
 #include "data/text/text_encoding.hpp"
 #include "data/token_file.hpp"
 
@@ -39,7 +39,7 @@ class TokenMemory {
     const double all = per_byte * static_cast<double>(file_.size()), margin = all / 16;
     const auto count =
         std::max(static_cast<int64_t>(at_least), std::min(static_cast<int64_t>(all + margin), file_.size()));
-    constexpr int64_t kEnds = 2;  // end tokens that LineSource adds
+    constexpr int64_t kEnds = 2;  // end tokens that LineDataset adds
     const auto bytes = (count + kEnds) * static_cast<int64_t>(sizeof(int32_t));
     with_memory({.bytes = bytes,
                  .what = fmt::format("{} as tokens ({} of text)", file_.name(), human_bytes(file_.size())),
@@ -65,7 +65,7 @@ std::vector<int32_t> all_tokens(const TextFile& file, const Tokenizer& tokenizer
   return memory.take();
 }
 
-std::unique_ptr<Source> read_source(const TextFile& file, const TextConfig& config, const Progress& progress) {
+std::unique_ptr<Dataset> read_source(const TextFile& file, const TextConfig& config, const Progress& progress) {
   const bool by_lines = config.split == TextSplit::lines;
   std::shared_ptr<const Tokenizer> tokenizer = config.known_tokenizer;
   if (tokenizer == nullptr) {
@@ -75,31 +75,31 @@ std::unique_ptr<Source> read_source(const TextFile& file, const TextConfig& conf
   std::vector<int32_t> tokens = all_tokens(file, *tokenizer, by_lines, progress, changes);
   if (by_lines) {
     const int64_t lines = std::count(tokens.begin(), tokens.end(), *tokenizer->end_token());
-    return with_memory({.bytes = lines * LineSource::kBytesPerLine,
+    return with_memory({.bytes = lines * LineDataset::kBytesPerLine,
                         .what = fmt::format("{} as {} lines", file.name(), lines),
                         .advice = kNoTokenFile},
-                       [&]() -> std::unique_ptr<Source> {
-                         return std::make_unique<LineSource>(
-                             LineSource::Parts{file.name(), std::move(tokenizer), std::move(tokens), config.parts,
-                                               config.seed, changes},
+                       [&]() -> std::unique_ptr<Dataset> {
+                         return std::make_unique<LineDataset>(
+                             LineDataset::Parts{file.name(), std::move(tokenizer), std::move(tokens), config.parts,
+                                                config.seed, changes},
                              config.seq_len);
                        });
   }
   const SplitSizes sizes =
       split_by_fractions(static_cast<int64_t>(tokens.size()), config.parts.val_fraction, config.parts.test_fraction);
-  return std::make_unique<PositionSource>(
-      PositionSource::Parts{.name = file.name(),
-                            .tokenizer = std::move(tokenizer),
-                            .tokens = std::make_unique<TokenVector>(std::move(tokens)),
-                            .sizes = sizes,
-                            .seed = config.seed,
-                            .text_changes = changes},
+  return std::make_unique<PositionDataset>(
+      PositionDataset::Parts{.name = file.name(),
+                             .tokenizer = std::move(tokenizer),
+                             .tokens = std::make_unique<TokenVector>(std::move(tokens)),
+                             .sizes = sizes,
+                             .seed = config.seed,
+                             .text_changes = changes},
       config.seq_len);
 }
 
 }  // namespace
 
-std::unique_ptr<Source> make_text_source(const TextConfig& config, const Progress& progress) {
+std::unique_ptr<Dataset> make_text_dataset(const TextConfig& config, const Progress& progress) {
   const bool by_lines = config.split == TextSplit::lines;
   require<ConfigError>(by_lines || (!config.parts.val_lines && !config.parts.test_lines),
                        "data.val_lines and data.test_lines are only for data.split = \"lines\": take data.val_fraction "
@@ -108,21 +108,21 @@ std::unique_ptr<Source> make_text_source(const TextConfig& config, const Progres
   if (!by_lines) {
     // No tokenizer can be built from an empty file, so it is rejected first.
     const SplitSizes none = split_by_fractions(0, config.parts.val_fraction, config.parts.test_fraction);
-    if (file.size() == 0) require_windows(file.name(), none, config.seq_len);
+    if (file.size() == 0) require_sequences(file.name(), none, config.seq_len);
   }
   // Reports lack of memory for everything except tokens and lines, which have messages of their own.
   return with_memory({.bytes = 0, .what = "reading " + file.name(), .advice = by_lines ? kNoTokenFile : kTokenFile},
                      [&] { return read_source(file, config, progress); });
 }
 
-std::unique_ptr<Source> make_token_source(const TokenSourceConfig& config) {
+std::unique_ptr<Dataset> make_token_dataset(const TokenDatasetConfig& config) {
   auto file = std::make_unique<TokenFile>(config.path);
-  PositionSource::Parts parts{file->name(),  file->tokenizer(), nullptr,
-                              file->sizes(), config.seed,       "the fractions given to heed data prepare"};
+  PositionDataset::Parts parts{file->name(),  file->tokenizer(), nullptr,
+                               file->sizes(), config.seed,       "the fractions given to heed data prepare"};
   if (config.whole) parts.sizes = {.train = file->size()};
   parts.text_changes = printable(file->provenance().source_changes);
   parts.tokens = std::move(file);
-  return std::make_unique<PositionSource>(std::move(parts), config.seq_len);
+  return std::make_unique<PositionDataset>(std::move(parts), config.seq_len);
 }
 
 }  // namespace heed::data

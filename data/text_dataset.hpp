@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "data/source.hpp"
+#include "data/dataset.hpp"
 #include "data/splits.hpp"
 #include "data/text/text_file.hpp"
 #include "data/text/tokenizer.hpp"
@@ -25,20 +25,20 @@ struct TextConfig {
   std::shared_ptr<const Tokenizer> known_tokenizer = {};
 };
 
-// Reads a text file. Returns a PositionSource (without end token) or a LineSource (with end token). All errors are
+// Reads a text file. Returns a PositionDataset (without end token) or a LineDataset (with end token). All errors are
 // reported here, before the first training step. Throws the errors of TextFile, make_tokenizer() and the dataset;
 // MemoryError with the file if its tokens, or the data built from them, do not fit into memory.
-std::unique_ptr<Source> make_text_source(const TextConfig& config, const Progress& progress = {});
+std::unique_ptr<Dataset> make_text_dataset(const TextConfig& config, const Progress& progress = {});
 
-struct TokenSourceConfig {
+struct TokenDatasetConfig {
   std::string path;
   uint32_t seed = 1;
   int64_t seq_len = 0;  // sequence length; each used split must have one such sequence
   bool whole = false;   // use all tokens as one split, Split::train, instead of the splits of the file
 };
 
-// Opens a token file. Returns a PositionSource over the splits that are stored in it. Throws the errors of TokenFile
-// and PositionSource.
-std::unique_ptr<Source> make_token_source(const TokenSourceConfig& config);
+// Opens a token file. Returns a PositionDataset over the splits that are stored in it. Throws the errors of TokenFile
+// and PositionDataset.
+std::unique_ptr<Dataset> make_token_dataset(const TokenDatasetConfig& config);
 
 }  // namespace heed::data

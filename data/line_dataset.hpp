@@ -1,7 +1,7 @@
 // Dataset in which each line of a text is one sequence: end token, its tokens, end token. The second end token is a
 // target like the others.
 //
-// Lines are shuffled with the seed and then split: train | validation | test. A training example (window) holds one
+// Lines are shuffled with the seed and then split: train | validation | test. A sequence holds one
 // line, padded with input 0 and ignored targets. A line of more than seq_len targets is split over several examples,
 // each with seq_len targets except the last. Each example is independent: it has no context from the previous ones.
 //
@@ -15,14 +15,14 @@
 
 #include <memory>
 
+#include "data/dataset.hpp"
 #include "data/fingerprint.hpp"
-#include "data/source.hpp"
 #include "data/splits.hpp"
 #include "data/text/tokenizer.hpp"
 
 namespace heed::data {
 
-class LineSource final : public Source {
+class LineDataset final : public Dataset {
  public:
   struct Parts {
     std::string name;  // of the file, for error messages
@@ -36,20 +36,20 @@ class LineSource final : public Source {
   };
 
   // Minimum memory per line, in addition to the tokens: its position and its shuffled index (during construction), and
-  // a Window.
+  // a Sequence.
   static constexpr int64_t kBytesPerLine = 32;
 
   // All sequences have seq_len targets. Throws ConfigError if seq_len < 1, or as split_lines(); ValueError if the
   // tokenizer has no end token; DataError with the file and its number of lines if no line is left for training.
-  LineSource(Parts parts, int64_t seq_len);
+  LineDataset(Parts parts, int64_t seq_len);
 
   int64_t vocab_size() const override { return tokenizer_->vocab_size(); }
   const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
 
   // The functions below throw ValueError unless seq_len is that of the constructor.
-  void train_window(uint64_t step, int64_t row, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
-  int64_t num_eval_windows(Split split, int64_t seq_len) const override;
-  void eval_window(Split split, int64_t index, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
+  void train_sequence(uint64_t step, int64_t row, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
+  int64_t num_eval_sequences(Split split, int64_t seq_len) const override;
+  void eval_sequence(Split split, int64_t index, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
 
   std::string fingerprint() const override { return fingerprint_->text(); }
   bool matches_fingerprint(const std::string& stored) const override;
@@ -60,15 +60,15 @@ class LineSource final : public Source {
 
  private:
   // Tokens first … first + num_targets of the text: one more than the targets.
-  struct Window {
+  struct Sequence {
     int64_t first = 0;
     int64_t num_targets = 0;
   };
 
   // Adds the sequences of `lines`; line i is between the end tokens at ends[i] and ends[i + 1].
-  void add_windows(Split split, std::span<const int64_t> ends, std::span<const int64_t> lines);
-  const std::vector<Window>& windows_of(Split split) const { return windows_[static_cast<size_t>(split)]; }
-  void fill(const Window& window, std::span<int32_t> inputs, std::span<int32_t> targets) const;
+  void add_sequences(Split split, std::span<const int64_t> ends, std::span<const int64_t> lines);
+  const std::vector<Sequence>& sequences_of(Split split) const { return sequences_[static_cast<size_t>(split)]; }
+  void fill(const Sequence& sequence, std::span<int32_t> inputs, std::span<int32_t> targets) const;
   void require_seq_len(int64_t seq_len) const;
   ReadTokens reader() const;
 
@@ -78,7 +78,7 @@ class LineSource final : public Source {
   std::string text_changes_;
   int64_t seq_len_;
   SplitSizes sizes_;
-  std::vector<Window> windows_[3];
+  std::vector<Sequence> sequences_[3];
   std::optional<Fingerprint> fingerprint_;
 };
 

@@ -1,10 +1,10 @@
-#include "data/line_source.hpp"
+#include "data/line_dataset.hpp"
 
 #include <algorithm>
 #include <numeric>
 
 #include "autograd/core/check.hpp"
-#include "data/source.hpp"
+#include "data/dataset.hpp"
 
 namespace heed::data {
 
@@ -19,14 +19,14 @@ void shuffle(std::vector<int64_t>& order, const RandomStream& stream) {
 
 }  // namespace
 
-LineSource::LineSource(Parts parts, int64_t seq_len)
+LineDataset::LineDataset(Parts parts, int64_t seq_len)
     : tokenizer_(std::move(parts.tokenizer)),
       tokens_(std::move(parts.tokens)),
       seed_(parts.seed),
       text_changes_(std::move(parts.text_changes)),
       seq_len_(seq_len) {
   require<ConfigError>(seq_len >= 1, "model.seq_len = {}, it must be at least 1", seq_len);
-  require<ValueError>(tokenizer_->end_token().has_value(), "a source of lines needs a tokenizer with an end token");
+  require<ValueError>(tokenizer_->end_token().has_value(), "a dataset of lines needs a tokenizer with an end token");
   const int32_t end_token = *tokenizer_->end_token();
   // In place if the caller has reserved two more tokens.
   tokens_.insert(tokens_.begin(), end_token);
@@ -46,64 +46,66 @@ LineSource::LineSource(Parts parts, int64_t seq_len)
                      "{} has {} lines, none of them for training, which needs at least 1: take more lines or keep "
                      "fewer for validation and test",
                      parts.name, sizes_.total());
-  add_windows(Split::train, ends, std::span(order).first(sizes_.train));
-  add_windows(Split::validation, ends, std::span(order).subspan(sizes_.train, sizes_.validation));
-  add_windows(Split::test, ends, std::span(order).last(sizes_.test));
+  add_sequences(Split::train, ends, std::span(order).first(sizes_.train));
+  add_sequences(Split::validation, ends, std::span(order).subspan(sizes_.train, sizes_.validation));
+  add_sequences(Split::test, ends, std::span(order).last(sizes_.test));
   const auto num_tokens = static_cast<int64_t>(tokens_.size());
   fingerprint_.emplace(Fingerprint::Parts{num_tokens, checksum_of_tokens(num_tokens, reader()), sizes_,
                                           fmt::format("lines in the order of seed {}", seed_)},
                        *tokenizer_);
 }
 
-void LineSource::add_windows(Split split, std::span<const int64_t> ends, std::span<const int64_t> lines) {
-  std::vector<Window>& windows = windows_[static_cast<size_t>(split)];
+void LineDataset::add_sequences(Split split, std::span<const int64_t> ends, std::span<const int64_t> lines) {
+  std::vector<Sequence>& sequences = sequences_[static_cast<size_t>(split)];
   int64_t count = 0;
-  for (const int64_t line : lines) count += windows_to_cover(ends[line + 1] - ends[line], seq_len_);
-  windows.reserve(static_cast<size_t>(count));
+  for (const int64_t line : lines) count += sequences_to_cover(ends[line + 1] - ends[line], seq_len_);
+  sequences.reserve(static_cast<size_t>(count));
   for (const int64_t line : lines) {
     for (int64_t first = ends[line]; first < ends[line + 1]; first += seq_len_) {
-      windows.push_back({first, std::min(seq_len_, ends[line + 1] - first)});
+      sequences.push_back({first, std::min(seq_len_, ends[line + 1] - first)});
     }
   }
 }
 
-void LineSource::require_seq_len(int64_t seq_len) const {
-  require<ValueError>(seq_len == seq_len_, "windows of {} tokens, the lines were cut for model.seq_len = {}", seq_len,
+void LineDataset::require_seq_len(int64_t seq_len) const {
+  require<ValueError>(seq_len == seq_len_, "sequences of {} tokens, the lines were cut for model.seq_len = {}", seq_len,
                       seq_len_);
 }
 
-void LineSource::fill(const Window& window, std::span<int32_t> inputs, std::span<int32_t> targets) const {
+void LineDataset::fill(const Sequence& sequence, std::span<int32_t> inputs, std::span<int32_t> targets) const {
   require_seq_len(static_cast<int64_t>(inputs.size()));
-  shift_padded_window(std::span(tokens_).subspan(window.first, window.num_targets + 1), inputs, targets);
+  shift_padded_sequence(std::span(tokens_).subspan(sequence.first, sequence.num_targets + 1), inputs, targets);
 }
 
-void LineSource::train_window(uint64_t step, int64_t row, std::span<int32_t> inputs, std::span<int32_t> targets) const {
-  require<ValueError>(row >= 0, "train_window: row {}, the first is 0", row);
-  const std::vector<Window>& windows = windows_of(Split::train);
-  const RandomStream stream = text_stream(seed_, TextRandomPlace::train_windows, step);
-  fill(windows[random_below(stream, static_cast<uint64_t>(row), static_cast<int64_t>(windows.size()))], inputs,
+void LineDataset::train_sequence(uint64_t step, int64_t row, std::span<int32_t> inputs,
+                                 std::span<int32_t> targets) const {
+  require<ValueError>(row >= 0, "train_sequence: row {}, the first is 0", row);
+  const std::vector<Sequence>& sequences = sequences_of(Split::train);
+  const RandomStream stream = text_stream(seed_, TextRandomPlace::train_sequences, step);
+  fill(sequences[random_below(stream, static_cast<uint64_t>(row), static_cast<int64_t>(sequences.size()))], inputs,
        targets);
 }
 
-int64_t LineSource::num_eval_windows(Split split, int64_t seq_len) const {
+int64_t LineDataset::num_eval_sequences(Split split, int64_t seq_len) const {
   require_seq_len(seq_len);
-  return static_cast<int64_t>(windows_of(split).size());
+  return static_cast<int64_t>(sequences_of(split).size());
 }
 
-void LineSource::eval_window(Split split, int64_t index, std::span<int32_t> inputs, std::span<int32_t> targets) const {
-  const std::vector<Window>& windows = windows_of(split);
-  require<ValueError>(0 <= index && index < static_cast<int64_t>(windows.size()), "eval_window: window {} of {}", index,
-                      windows.size());
-  fill(windows[index], inputs, targets);
+void LineDataset::eval_sequence(Split split, int64_t index, std::span<int32_t> inputs,
+                                std::span<int32_t> targets) const {
+  const std::vector<Sequence>& sequences = sequences_of(split);
+  require<ValueError>(0 <= index && index < static_cast<int64_t>(sequences.size()), "eval_sequence: sequence {} of {}",
+                      index, sequences.size());
+  fill(sequences[index], inputs, targets);
 }
 
-ReadTokens LineSource::reader() const {
+ReadTokens LineDataset::reader() const {
   return [this](int64_t first, std::span<int32_t> tokens) {
     std::copy_n(tokens_.begin() + first, tokens.size(), tokens.begin());
   };
 }
 
-bool LineSource::matches_fingerprint(const std::string& stored) const {
+bool LineDataset::matches_fingerprint(const std::string& stored) const {
   return fingerprint_->matches(stored, reader());
 }
 
