@@ -93,6 +93,16 @@ Sums sums_of_share(const nn::Gpt& model, const data::Dataset& dataset, const dat
   return sums;
 }
 
+// The share of a rank; `rows` sequences at a time, `wanted` in all.
+Share share_of(const comm::ProcessGroup& ranks, int64_t rows, int64_t wanted) {
+  return {.first = ranks.rank() * rows, .stride = ranks.size() * rows, .end = wanted};
+}
+
+int64_t sequences_wanted(const data::BatchLoader& loader, data::Split split, int64_t max_batches) {
+  const int64_t all = loader.num_eval_sequences(split);
+  return max_batches == 0 ? all : std::min(all, max_batches * loader.batch_size());
+}
+
 }  // namespace
 
 std::optional<double> Evaluation::bits_per_byte() const {
@@ -105,21 +115,19 @@ std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Dataset& da
                                    comm::ProcessGroup& ranks, const EvaluationProgress& progress) {
   const NoGradGuard no_grad;
   const int64_t rows = rows_at_a_time(model, rows_per_batch);
-  const int64_t sequences = loader.num_eval_sequences(split);
-  const int64_t wanted = max_batches == 0 ? sequences : std::min(sequences, max_batches * loader.batch_size());
-  const Share share{.first = ranks.rank() * rows, .stride = ranks.size() * rows, .end = wanted};
+  const int64_t wanted = sequences_wanted(loader, split, max_batches);
   Sums own, all;
-  std::exception_ptr unreadable;
+  std::exception_ptr error;
   try {
-    own = sums_of_share(model, dataset, loader, split, rows, share, progress);
-  } catch (const DataError&) {
-    unreadable = std::current_exception();
+    own = sums_of_share(model, dataset, loader, split, rows, share_of(ranks, rows, wanted), progress);
+  } catch (const std::exception&) {
+    error = std::current_exception();
     own.failed = true;
   }
   for (const Sums& sums : ranks.gather(own)) all.add(sums);
   if (all.failed) {
     comm::check_on_all_ranks(ranks, [&] {
-      if (unreadable) std::rethrow_exception(unreadable);
+      if (error) std::rethrow_exception(error);
     });
   }
   if (all.stopped) return std::nullopt;
@@ -128,7 +136,7 @@ std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Dataset& da
   Evaluation result{.loss = all.loss / count,
                     .targets = all.targets,
                     .sequences = wanted,
-                    .whole_split = wanted == sequences,
+                    .whole_split = wanted == loader.num_eval_sequences(split),
                     .target_bytes = all.target_bytes};
   if (all.has_law) result.excess = (all.loss - all.dataset_loss) / count;
   return result;
@@ -137,6 +145,14 @@ std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Dataset& da
 Evaluation evaluate(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,
                     data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::ProcessGroup& ranks) {
   return evaluate(model, dataset, loader, split, rows_per_batch, max_batches, ranks, {}).value();
+}
+
+void evaluate_share(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,
+                    data::Split split, int64_t rows_per_batch, int64_t max_batches, const comm::ProcessGroup& ranks) {
+  const NoGradGuard no_grad;
+  const int64_t rows = rows_at_a_time(model, rows_per_batch);
+  const Share share = share_of(ranks, rows, sequences_wanted(loader, split, max_batches));
+  sums_of_share(model, dataset, loader, split, rows, share, {});
 }
 
 }  // namespace heed::train

@@ -40,4 +40,9 @@ std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Dataset& da
                                    data::Split split, int64_t rows_per_batch, int64_t max_batches,
                                    comm::ProcessGroup& ranks, const EvaluationProgress& progress);
 
+// This rank's share of evaluate(), without its result and without waiting for the other ranks: to find out which
+// operation makes a NaN.
+void evaluate_share(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,
+                    data::Split split, int64_t rows_per_batch, int64_t max_batches, const comm::ProcessGroup& ranks);
+
 }  // namespace heed::train

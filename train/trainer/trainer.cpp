@@ -129,13 +129,13 @@ void Trainer::resume_at(int64_t step, int64_t optimizer_steps) {
 Trainer::Drawn Trainer::draw_batches(int64_t step) const {
   const int64_t rows = config_.train.rows_per_micro_batch(), own = config_.train.rows_per_rank();
   const int64_t begin = ranks_.rank() * own;
-  Drawn drawn;
+  Drawn drawn{.step = step, .batches = {}, .error = {}};
   try {
     for (int64_t first = begin; first < begin + own; first += rows) {
       drawn.batches.push_back(loader_->train_batch(static_cast<uint64_t>(step), first, rows));
     }
-  } catch (const DataError&) {
-    drawn = {.batches = {}, .error = std::current_exception()};
+  } catch (const std::exception&) {  // thrown by train_step(), on all ranks
+    drawn = {.step = step, .batches = {}, .error = std::current_exception()};
   }
   return drawn;
 }
@@ -143,7 +143,8 @@ Trainer::Drawn Trainer::draw_batches(int64_t step) const {
 StepResult Trainer::train_step(bool stop) {
   ranks_.set_step(step_ + 1);
   const AnomalyGuard anomaly(config_.train.detect_anomaly);
-  const Drawn drawn = next_ ? std::move(*next_) : draw_batches(step_);
+  const bool is_drawn = next_ && next_->step == step_ && !next_->error;
+  const Drawn drawn = is_drawn ? std::move(*next_) : draw_batches(step_);
   next_.reset();
   const double learning_rate = optim::learning_rate(schedule_options(config_), step_);
   const optim::StepState done = run_step(drawn, learning_rate, stop);
@@ -198,7 +199,10 @@ void Trainer::report_divergence(double loss, double grad_norm) {
 void Trainer::report_diverged_evaluation(data::Split split, int64_t max_batches, double loss) {
   trace_divergence(fmt::format("diverged after step {} ({} loss {})", step_,
                                split == data::Split::test ? "test" : "validation", loss_text(loss)),
-                   [&] { evaluate_once(split, max_batches, {}); });
+                   [&] {
+                     evaluate_share(*model_, *dataset_, *loader_, split, config_.train.rows_per_micro_batch(),
+                                    max_batches, ranks_);
+                   });
 }
 
 void Trainer::trace_divergence(const std::string& what, const std::function<void()>& run_again) {
@@ -211,7 +215,7 @@ void Trainer::trace_divergence(const std::string& what, const std::function<void
     run_again();
   } catch (const DivergedError& error) {
     found = error.what();
-  } catch (const MemoryError& error) {
+  } catch (const std::exception& error) {
     found = fmt::format("which operation made it is not known: {}", error.what());
   }
   const std::vector<char> finders = ranks_.gather(static_cast<char>(found.empty() ? 0 : 1));

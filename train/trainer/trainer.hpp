@@ -76,8 +76,9 @@ class Trainer {
   void require_same_weights() const;
 
  private:
-  // This rank's micro-batches of a step, or the DataError that kept it from reading them.
+  // This rank's micro-batches of step number `step` + 1, or the error that kept it from drawing them.
   struct Drawn {
+    int64_t step = 0;
     std::vector<data::Batch> batches;
     std::exception_ptr error;
   };
@@ -91,7 +92,7 @@ class Trainer {
   void build_step();
   // Runs step number step_ + 1, and on CUDA draws the next batches meanwhile.
   optim::StepState run_step(const Drawn& drawn, double learning_rate, bool stop);
-  // Throws DataError on all ranks if one has no batch, or none has a target.
+  // Throws on all ranks if one has no batch, or none has a target.
   void require_batch(const optim::StepState& done, const std::exception_ptr& error) const;
   std::optional<Evaluation> evaluate_once(data::Split split, int64_t max_batches,
                                           const EvaluationProgress& progress) const;

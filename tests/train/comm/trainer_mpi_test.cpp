@@ -212,5 +212,22 @@ TEST(RanksThatDiverge, EndTogether) {
   }
 }
 
+// One batch of an evaluation is the share of the root alone, so the other ranks find no NaN themselves.
+TEST(RanksThatDiverge, EndTogetherInAnEvaluation) {
+  comm::ProcessGroup& ranks = all_ranks();
+  train::Trainer trainer(tiny_config({"batch_size=8"}), ranks);
+  trainer.train_step();
+  trainer.model().parameters().entry("blocks.1.feed_forward.up.weight").tensor.data<float>()[3] = NAN;
+  EXPECT_TRUE(std::isnan(trainer.evaluate(data::Split::validation, 1).loss));
+  try {
+    trainer.report_diverged_evaluation(data::Split::validation, 1, NAN);
+  } catch (const comm::CollectiveError& error) {
+    EXPECT_GT(ranks.size(), 1);
+    EXPECT_EQ(error.exit_code, 6);
+  } catch (const DivergedError& error) {
+    EXPECT_NE(std::string(error.what()).find("'linear_gelu' in blocks.1.feed_forward"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace heed::test
