@@ -78,7 +78,7 @@ Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache) const {
   require<GraphError>(!grad_enabled(), "next_logits keeps no graph: call it under NoGradGuard");
   const int64_t count = tokens.rank() == 2 ? tokens.shape()[1] : 0;
   require<ShapeError>(count >= 1 && tokens.shape()[0] == 1 && cache.length() + count <= config_.seq_len,
-                      "tokens have shape {}, behind the {} of the cache they must be (1, 1 to {})", tokens.shape(),
+                      "tokens have shape {}, after {} cached tokens it must be (1, 1 to {})", tokens.shape(),
                       cache.length(), config_.seq_len - cache.length());
   const Tensor x = run_blocks(embed(tokens, {.cache = &cache}), {.cache = &cache});
   cache.advance(count);

@@ -37,7 +37,6 @@ struct GptConfig {
   double residual_init_std() const { return init_std / std::sqrt(2.0 * static_cast<double>(num_layers)); }
 };
 
-// Number of parameters.
 struct ParameterCount {
   double matrices = 0;  // two-dimensional: group 0 of the ParameterStore
   double vectors = 0;   // biases and LayerNorm gains: group 1

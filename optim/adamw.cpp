@@ -27,14 +27,14 @@ AdamW::AdamW(std::vector<ParameterSpan> spans, const AdamWOptions& options)
   }
 }
 
-void AdamW::update(size_t span, const StepFactors& factors) {
+void AdamW::update(size_t span, const StepScalars& scalars) {
   const ParameterSpan& p = spans()[span];
   HEED_DISPATCH(p.weights.device(), adamw_step,
                 {.weights = p.weights.ref(),
                  .m = m_[span].ref(),
                  .v = v_[span].ref(),
                  .gradients = p.gradients,
-                 .factors = factors,
+                 .scalars = scalars,
                  .beta1 = options_.beta1,
                  .beta2 = options_.beta2,
                  .eps = options_.eps,

@@ -18,14 +18,14 @@ struct Factors {
   int64_t is_valid;
 };
 struct Options {
-  optim::StepFactors factors;
+  optim::StepScalars scalars;
   double beta1, beta2, eps, weight_decay;
 };
 
 __global__ void factors_kernel(Factors* factors, Options p) {
-  const double learning_rate = p.factors.learning_rate.get();
-  const auto t = static_cast<double>(p.factors.step.get());
-  *factors = {.scale = static_cast<float>(p.factors.gradient_scale.get()),
+  const double learning_rate = p.scalars.learning_rate.get();
+  const auto t = static_cast<double>(p.scalars.optimizer_step.get());
+  *factors = {.scale = static_cast<float>(p.scalars.gradient_scale.get()),
               .eps = static_cast<float>(p.eps),
               .rate1 = static_cast<float>(1 - p.beta1),
               .rate2 = static_cast<float>(1 - p.beta2),
@@ -33,7 +33,7 @@ __global__ void factors_kernel(Factors* factors, Options p) {
               .root_scale = static_cast<float>(1 / sqrt(1 - pow(p.beta2, t))),
               // lr * weight_decay, not 1 - lr * weight_decay, which loses too many digits in f32.
               .decay = static_cast<float>(learning_rate * p.weight_decay),
-              .is_valid = p.factors.is_valid.get()};
+              .is_valid = p.scalars.is_valid.get()};
 }
 
 // average + rate * (value - average), written so that neither a rate near 0 nor a rate of 1 loses digits.
@@ -87,7 +87,7 @@ void adamw_step(Context& context, const optim::AdamWStep& p) {
   if (span.count == 0) return;
   const Scratch<Factors> factors(context, 1);
   launch(factors_kernel, {1, 1}, factors.data(),
-         {.factors = p.factors, .beta1 = p.beta1, .beta2 = p.beta2, .eps = p.eps, .weight_decay = p.weight_decay});
+         {.scalars = p.scalars, .beta1 = p.beta1, .beta2 = p.beta2, .eps = p.eps, .weight_decay = p.weight_decay});
   const bool wide = can_move<kWidth>(0, span.weights, span.m, span.v, span.gradients);
   launch(wide ? adamw_kernel<kWidth> : adamw_kernel<1>,
          {blocks_for(span.count, kThreads * (wide ? kWidth : 1)), kThreads}, span, factors.data());

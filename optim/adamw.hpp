@@ -27,7 +27,7 @@ class AdamW final : public Optimizer {
   AdamW(std::vector<ParameterSpan> spans, const AdamWOptions& options);
 
  private:
-  void update(size_t span, const StepFactors& factors) override;
+  void update(size_t span, const StepScalars& scalars) override;
 
   AdamWOptions options_;
   std::vector<Tensor> m_, v_;  // one per span
@@ -36,7 +36,7 @@ class AdamW final : public Optimizer {
 struct AdamWStep {
   TensorRef weights = {}, m = {}, v = {};
   ConstTensorRef gradients = {};
-  StepFactors factors = {};
+  StepScalars scalars = {};
   double beta1 = 0, beta2 = 0, eps = 0;
   double weight_decay = 0;  // 0 for a span without decay
 };

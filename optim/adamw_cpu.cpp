@@ -24,9 +24,9 @@ template <class T>
 void adamw_typed(const optim::AdamWStep& p, int64_t begin, int64_t end) {
   const hn::ScalableTag<T> d;
   const auto set = [&](double value) HWY_ATTR { return hn::Set(d, static_cast<T>(value)); };
-  const auto t = static_cast<double>(p.factors.step.get());
-  const double learning_rate = p.factors.learning_rate.get();
-  const auto scale = set(p.factors.gradient_scale.get()), eps = set(p.eps);
+  const auto t = static_cast<double>(p.scalars.optimizer_step.get());
+  const double learning_rate = p.scalars.learning_rate.get();
+  const auto scale = set(p.scalars.gradient_scale.get()), eps = set(p.eps);
   const auto rate1 = set(1 - p.beta1), rate2 = set(1 - p.beta2);
   const auto rate = set(learning_rate / (1 - std::pow(p.beta1, t)));
   const auto root_scale = set(1 / std::sqrt(1 - std::pow(p.beta2, t)));
@@ -61,7 +61,7 @@ namespace heed::cpu {
 HWY_EXPORT(adamw_range);
 
 void adamw_step(Context&, const optim::AdamWStep& p) {
-  if (p.factors.is_valid.get() == 0) return;
+  if (p.scalars.is_valid.get() == 0) return;
   parallel_for(p.weights.shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(adamw_range)(p, begin, end);
   });

@@ -53,23 +53,23 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
   require_not_negative("learning_rate", learning_rate);
   require<ValueError>(std::isfinite(gradient_scale) && gradient_scale > 0,
                       "optimizer: the gradient scale is {}, it must be finite and above 0", gradient_scale);
-  update_all({.learning_rate = learning_rate, .gradient_scale = gradient_scale, .step = steps_ + 1});
+  update_all({.learning_rate = learning_rate, .gradient_scale = gradient_scale, .optimizer_step = steps_ + 1});
 }
 
 void Optimizer::step(const StepState* state) {
   update_all({.learning_rate = DeviceScalar<double>::at(&state->learning_rate),
               .gradient_scale = DeviceScalar<double>::at(&state->gradient_scale),
-              .step = DeviceScalar<int64_t>::at(&state->optimizer_step),
+              .optimizer_step = DeviceScalar<int64_t>::at(&state->optimizer_step),
               .is_valid = DeviceScalar<int64_t>::at(&state->is_valid)});
 }
 
-void Optimizer::update_all(const StepFactors& factors) {
+void Optimizer::update_all(const StepScalars& scalars) {
   ++steps_;
-  for (size_t span = 0; span < spans_.size(); ++span) update(span, factors);
+  for (size_t span = 0; span < spans_.size(); ++span) update(span, scalars);
 }
 
 void Optimizer::restore_steps(int64_t steps) {
-  require<ValueError>(steps >= 0, "an optimizer that has made {} steps", steps);
+  require<ValueError>(steps >= 0, "restore_steps: {} steps, it must not be negative", steps);
   steps_ = steps;
 }
 

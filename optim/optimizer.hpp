@@ -21,10 +21,10 @@ struct ParameterSpan {
 };
 
 // The scalars of an optimizer step, for its kernels.
-struct StepFactors {
+struct StepScalars {
   DeviceScalar<double> learning_rate = 0, gradient_scale = 1;
-  DeviceScalar<int64_t> step = 1;      // 1 in the first optimizer step
-  DeviceScalar<int64_t> is_valid = 1;  // 0: weights and state do not change
+  DeviceScalar<int64_t> optimizer_step = 1;  // 1 in the first
+  DeviceScalar<int64_t> is_valid = 1;        // 0: weights and state do not change
 };
 
 class Optimizer {
@@ -59,8 +59,8 @@ class Optimizer {
   Tensor add_state(const std::string& name, size_t span);
 
  private:
-  void update_all(const StepFactors& factors);
-  virtual void update(size_t span, const StepFactors& factors) = 0;
+  void update_all(const StepScalars& scalars);
+  virtual void update(size_t span, const StepScalars& scalars) = 0;
 
   std::vector<ParameterSpan> spans_;
   std::vector<std::pair<std::string, Tensor>> state_;

@@ -8,12 +8,12 @@ Sgd::Sgd(std::vector<ParameterSpan> spans, const SgdOptions& options) : Optimize
   require_not_negative("weight_decay", options.weight_decay);
 }
 
-void Sgd::update(size_t span, const StepFactors& factors) {
+void Sgd::update(size_t span, const StepScalars& scalars) {
   const ParameterSpan& p = spans()[span];
   HEED_DISPATCH(p.weights.device(), sgd_step,
                 {.weights = p.weights.ref(),
                  .gradients = p.gradients,
-                 .factors = factors,
+                 .scalars = scalars,
                  .weight_decay = p.decay ? options_.weight_decay : 0.0});
 }
 

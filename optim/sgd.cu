@@ -23,7 +23,7 @@ __device__ __forceinline__ void step(float* weights, const float* gradients, flo
 
 template <int N>
 __global__ void __launch_bounds__(kThreads)
-    sgd_kernel(float* weights, const float* gradients, int64_t count, optim::StepFactors p, double weight_decay) {
+    sgd_kernel(float* weights, const float* gradients, int64_t count, optim::StepScalars p, double weight_decay) {
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
   if (p.is_valid.get() == 0) return;
   const double learning_rate = p.learning_rate.get(), scale = p.gradient_scale.get();
@@ -45,7 +45,7 @@ void sgd_step(Context&, const optim::SgdStep& p) {
   const float* gradients = elements<float>(p.gradients);
   const bool wide = can_move<kWidth>(0, weights, gradients);
   launch(wide ? sgd_kernel<kWidth> : sgd_kernel<1>, {blocks_for(count, kThreads * (wide ? kWidth : 1)), kThreads},
-         weights, gradients, count, p.factors, p.weight_decay);
+         weights, gradients, count, p.scalars, p.weight_decay);
 }
 
 }  // namespace heed::cuda

@@ -19,7 +19,7 @@ class Sgd final : public Optimizer {
   Sgd(std::vector<ParameterSpan> spans, const SgdOptions& options);
 
  private:
-  void update(size_t span, const StepFactors& factors) override;
+  void update(size_t span, const StepScalars& scalars) override;
 
   SgdOptions options_;
 };
@@ -27,7 +27,7 @@ class Sgd final : public Optimizer {
 struct SgdStep {
   TensorRef weights = {};
   ConstTensorRef gradients = {};
-  StepFactors factors = {};
+  StepScalars scalars = {};
   double weight_decay = 0;  // 0 for a span without decay
 };
 

@@ -14,8 +14,8 @@ namespace heed::cpu::HWY_NAMESPACE {
 template <class T>
 void sgd_typed(const optim::SgdStep& p, int64_t begin, int64_t end) {
   const hn::ScalableTag<T> d;
-  const double learning_rate = p.factors.learning_rate.get();
-  const auto rate = hn::Set(d, static_cast<T>(learning_rate * p.factors.gradient_scale.get()));
+  const double learning_rate = p.scalars.learning_rate.get();
+  const auto rate = hn::Set(d, static_cast<T>(learning_rate * p.scalars.gradient_scale.get()));
   // lr * weight_decay, not 1 - lr * weight_decay, which loses too many digits in f32.
   const auto decay = hn::Set(d, static_cast<T>(learning_rate * p.weight_decay));
   const T* gradients = p.gradients.as<T>() + begin;
@@ -39,7 +39,7 @@ namespace heed::cpu {
 HWY_EXPORT(sgd_range);
 
 void sgd_step(Context&, const optim::SgdStep& p) {
-  if (p.factors.is_valid.get() == 0) return;
+  if (p.scalars.is_valid.get() == 0) return;
   parallel_for(p.weights.shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(sgd_range)(p, begin, end);
   });

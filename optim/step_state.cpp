@@ -8,8 +8,8 @@ void add_loss(StepState* state, const Tensor& loss) {
   HEED_DISPATCH(loss.device(), add_loss, {.state = state, .loss = loss});
 }
 
-void finalize_gradients(StepState* state, const Tensor& sums) {
-  HEED_DISPATCH(sums.device(), finalize_gradients, {.state = state, .sums = sums});
+void compute_clipping(StepState* state, const Tensor& sums) {
+  HEED_DISPATCH(sums.device(), compute_clipping, {.state = state, .sums = sums});
 }
 
 }  // namespace heed::optim

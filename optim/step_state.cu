@@ -9,17 +9,17 @@ namespace {
 
 __global__ void add_loss_kernel(optim::StepState* state, const float* loss) { state->loss += *loss; }
 
-__global__ void finalize_gradients_kernel(optim::StepState* state, const double* sums, int64_t spans) {
+__global__ void compute_clipping_kernel(optim::StepState* state, const double* sums, int64_t spans) {
   double total = 0;
   for (int64_t span = 0; span < spans; ++span) total += sums[span];
-  state->finalize_gradients(total);
+  state->compute_clipping(total);
 }
 
 }  // namespace
 
 void add_loss(Context&, const optim::AddLoss& p) { launch(add_loss_kernel, {1, 1}, p.state, elements<float>(p.loss)); }
-void finalize_gradients(Context&, const optim::FinalizeGradients& p) {
-  launch(finalize_gradients_kernel, {1, 1}, p.state, elements<double>(p.sums), p.sums.shape.numel());
+void compute_clipping(Context&, const optim::ComputeClipping& p) {
+  launch(compute_clipping_kernel, {1, 1}, p.state, elements<double>(p.sums), p.sums.shape.numel());
 }
 
 }  // namespace heed::cuda

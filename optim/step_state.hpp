@@ -1,6 +1,6 @@
 // The scalars of one training step, in the memory of its device, so that on CUDA the host does not wait: the host
-// writes the first fields before the step and reads the last ones after it; kernels compute them in between. A struct
-// of 64-bit values, which one copy moves.
+// writes the first fields before the step, kernels compute the last ones, and the host reads the whole struct after it.
+// A struct of 64-bit values, which one copy moves.
 #pragma once
 
 #include <cmath>
@@ -17,12 +17,12 @@ struct StepState {
   double learning_rate = 0;
   double clip_norm = 0;        // 0: no clipping
   int64_t optimizer_step = 0;  // 1 in the first optimizer step
-  uint64_t step = 0;           // training step, for random numbers
-  // Written by the host for one rank; all-reduced on the device.
+  uint64_t step = 0;           // training step, 0 in the first: for random numbers
+  // Written by the host of each rank, then all-reduced.
   double targets = 0;    // number of targets: divisor of the losses
   double must_stop = 0;  // number of ranks that request a stop after this step
   double failed = 0;     // number of ranks without a batch
-  // Computed on the device.
+  // Computed by kernels.
   double loss = 0;            // sum over micro-batches, then over ranks
   double grad_norm = 0;       // of all gradients, before clipping
   double gradient_scale = 1;  // min(1, clip_norm / (grad_norm + 1e-6)), as optim::clip_factor()
@@ -30,25 +30,25 @@ struct StepState {
   int64_t is_valid = 1;
 
   // From the sum of squares of all gradients: grad_norm, gradient_scale, is_valid.
-  HEED_HOST_DEVICE void finalize_gradients(double sum_of_squares);
+  HEED_HOST_DEVICE void compute_clipping(double sum_of_squares);
 };
 
 // state->loss += loss, a scalar in f32 or, on the CPU, f64. `state` is in the memory of the loss's device.
 void add_loss(StepState* state, const Tensor& loss);
 // Computes grad_norm, gradient_scale and is_valid. sums: f64 (spans), the sum of squares of the gradients of each span,
 // as from squares_of_gradients(), on the device of `state`.
-void finalize_gradients(StepState* state, const Tensor& sums);
+void compute_clipping(StepState* state, const Tensor& sums);
 
 struct AddLoss {
   StepState* state = nullptr;
   ConstTensorRef loss = {};
 };
-struct FinalizeGradients {
+struct ComputeClipping {
   StepState* state = nullptr;
   ConstTensorRef sums = {};
 };
 
-HEED_HOST_DEVICE inline void StepState::finalize_gradients(double sum_of_squares) {
+HEED_HOST_DEVICE inline void StepState::compute_clipping(double sum_of_squares) {
   grad_norm = std::sqrt(sum_of_squares);
   const double factor = clip_norm / (grad_norm + 1e-6);
   gradient_scale = clip_norm == 0 || factor > 1 ? 1 : factor;
@@ -60,9 +60,9 @@ HEED_HOST_DEVICE inline void StepState::finalize_gradients(double sum_of_squares
 
 namespace heed::cpu {
 void add_loss(Context& context, const optim::AddLoss& p);
-void finalize_gradients(Context& context, const optim::FinalizeGradients& p);
+void compute_clipping(Context& context, const optim::ComputeClipping& p);
 }  // namespace heed::cpu
 namespace heed::cuda {
 void add_loss(Context& context, const optim::AddLoss& p);
-void finalize_gradients(Context& context, const optim::FinalizeGradients& p);
+void compute_clipping(Context& context, const optim::ComputeClipping& p);
 }  // namespace heed::cuda

@@ -6,10 +6,10 @@ void add_loss(Context&, const optim::AddLoss& p) {
   visit_accumulation(p.loss.dtype, [&](auto zero) { p.state->loss += *p.loss.as<decltype(zero)>(); });
 }
 
-void finalize_gradients(Context&, const optim::FinalizeGradients& p) {
+void compute_clipping(Context&, const optim::ComputeClipping& p) {
   double total = 0;
   for (int64_t span = 0; span < p.sums.shape.numel(); ++span) total += p.sums.as<double>()[span];
-  p.state->finalize_gradients(total);
+  p.state->compute_clipping(total);
 }
 
 }  // namespace heed::cpu

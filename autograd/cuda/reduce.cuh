@@ -59,11 +59,11 @@ __device__ __forceinline__ T block_reduce(T value, T identity, Operation operati
 constexpr int kArraySumThreads = 256, kArraySumFinishThreads = 1024;
 constexpr int64_t kMostSumBlocks = kArraySumFinishThreads;
 
-// `stretch`: vectors per thread block. The last block also sums the elements after the last whole vector.
+// `chunk_vectors`: vectors per thread block. The last block also sums the elements after the last whole vector.
 template <int N, class F, class T>
 __global__ void __launch_bounds__(kArraySumThreads)
-    sum_kernel(double* sums, int64_t n, int64_t stretch, F f, const T* x) {
-  const int64_t vectors = n / N, begin = blockIdx.x * stretch, end = min(begin + stretch, vectors);
+    sum_kernel(double* sums, int64_t n, int64_t chunk_vectors, F f, const T* x) {
+  const int64_t vectors = n / N, begin = blockIdx.x * chunk_vectors, end = min(begin + chunk_vectors, vectors);
   double sum = 0;
 #pragma unroll 4
   for (int64_t vector = begin + threadIdx.x; vector < end; vector += kArraySumThreads) {
@@ -90,14 +90,14 @@ void sum_in_f64(const Context& context, int64_t n, F f, const T* x, Finish finis
   constexpr int64_t kVector = kPerVector<T>,
                     kLeast = 4 * kArraySumThreads;  // minimum number of vectors per thread block
   const int64_t vectors = ceil_divide(n, kVector);
-  const int64_t stretch = std::max(kLeast, ceil_divide(vectors, kMostSumBlocks)),
-                blocks = ceil_divide(vectors, stretch);
+  const int64_t chunk_vectors = std::max(kLeast, ceil_divide(vectors, kMostSumBlocks)),
+                blocks = ceil_divide(vectors, chunk_vectors);
   const Scratch<double> sums(context, blocks);
   if (n > 0) {
     const LaunchShape shape{static_cast<unsigned>(blocks), kArraySumThreads};
     // If x is not aligned, load single elements, the same number of them per thread block.
-    can_move<kVector>(0, x) ? launch(sum_kernel<kVector, F, T>, shape, sums.data(), n, stretch, f, x)
-                            : launch(sum_kernel<1, F, T>, shape, sums.data(), n, stretch * kVector, f, x);
+    can_move<kVector>(0, x) ? launch(sum_kernel<kVector, F, T>, shape, sums.data(), n, chunk_vectors, f, x)
+                            : launch(sum_kernel<1, F, T>, shape, sums.data(), n, chunk_vectors * kVector, f, x);
   }
   launch(finish_sum_kernel<Finish>, {1, kArraySumFinishThreads}, sums.data(), blocks, finish);
 }

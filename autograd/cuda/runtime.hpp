@@ -1,4 +1,5 @@
-// The CUDA runtime of a process: one device, one stream in which all work is ordered, and the errors of its calls.
+// The CUDA runtime of a process: one device, one stream in which all work is ordered but NCCL's, and the errors of its
+// calls.
 #pragma once
 
 #include <cublasLt.h>

@@ -257,7 +257,7 @@ void NewFile::commit() {
   try {
     flush_folder(folder_of(path_));
   } catch (const CheckpointError&) {
-    // Some file systems cannot flush a directory; the file itself is safe by now.
+    // The bytes are on the disk by now; after a power failure the name may be missing.
   }
 }
 

@@ -1,5 +1,5 @@
 // Files that appear atomically and durably: at any moment, also after a kill or a power failure, a file has its
-// complete new content or is as it was before.
+// complete new content or is as it was before. Naming::reserve alone can leave an empty file after a kill.
 //
 // The bytes are written to a temporary file in the same directory and flushed to the disk. The temporary file is then
 // renamed to the final name, and the directory is flushed. On any failure before the rename (no space, size limit, I/O
@@ -87,9 +87,3 @@ enum class Naming { rename, link, reserve };
 bool give_name(const std::string& from, const std::string& to, Naming naming);
 
 }  // namespace heed::data
-
-namespace heed::train {
-
-using data::is_temporary_name, data::temporary_name, data::write_file_durably;
-
-}  // namespace heed::train

@@ -37,9 +37,3 @@ class Descriptor {
 };
 
 }  // namespace heed::data
-
-namespace heed::train {
-
-using data::Descriptor, data::retry_interrupted;
-
-}  // namespace heed::train

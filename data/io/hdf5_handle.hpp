@@ -1,4 +1,4 @@
-// What all code that calls HDF5 uses: the lock, the handles, and the check of return codes.
+// What all code that calls HDF5 uses: the lock and the handles; and, for checkpoints, the check of return codes.
 #pragma once
 
 #include <cstdint>

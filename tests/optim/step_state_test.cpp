@@ -14,7 +14,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
 
 StepState finalized(StepState state, const std::vector<double>& sums) {
-  finalize_gradients(&state, from_values({static_cast<int64_t>(sums.size())}, DType::f64, sums));
+  compute_clipping(&state, from_values({static_cast<int64_t>(sums.size())}, DType::f64, sums));
   return state;
 }
 

@@ -13,7 +13,6 @@
 
 namespace heed::train {
 
-// The ceilings to which benchmarks are compared.
 struct Ceilings {
   Device device = Device::cpu;
   double bytes_per_s = 0;  // copy, read + write
@@ -35,7 +34,6 @@ std::string ceilings_text(const Ceilings& ceilings, const std::string& gemm);
 std::string ceilings_json(const Ceilings& ceilings);
 std::string device_text(Device device);  // "2 threads", "NVIDIA H200 (sm_90)"
 
-// One row of a benchmark.
 struct BenchRow {
   std::string operation = {}, shapes = {};
   bool is_backward = false;

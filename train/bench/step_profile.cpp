@@ -57,12 +57,12 @@ class Observing {
 
 }  // namespace
 
-void StepProfile::add(const std::function<void()>& update) {
+void StepProfile::add(const std::function<void()>& step) {
   const Observing observing(this);
   synchronize(device_);
   last_ = Clock::now();
-  update();
-  ++updates_;
+  step();
+  ++steps_;
 }
 
 void StepProfile::done(const Work& work) {
@@ -89,10 +89,10 @@ std::vector<BenchRow> StepProfile::rows() const {
   std::vector<BenchRow> means;
   for (const auto& entry : rows_) {
     BenchRow& row = means.emplace_back(entry.second);
-    row.calls /= updates_;
-    row.seconds /= static_cast<double>(updates_);
-    row.flops /= static_cast<double>(updates_);
-    row.bytes /= static_cast<double>(updates_);
+    row.calls /= steps_;
+    row.seconds /= static_cast<double>(steps_);
+    row.flops /= static_cast<double>(steps_);
+    row.bytes /= static_cast<double>(steps_);
   }
   std::sort(means.begin(), means.end(), [](const BenchRow& a, const BenchRow& b) { return a.seconds > b.seconds; });
   return means;

@@ -24,7 +24,7 @@ class StepProfile final : public WorkObserver {
       : other_bytes_(std::move(other_bytes)), device_(device) {}
 
   // Runs and profiles one more step, on this thread.
-  void add(const std::function<void()>& update);
+  void add(const std::function<void()>& step);
 
   // The mean over the profiled steps, in descending order of seconds.
   std::vector<BenchRow> rows() const;
@@ -36,7 +36,7 @@ class StepProfile final : public WorkObserver {
   Device device_;
   std::map<std::string, BenchRow> rows_;  // sums over the steps, by label
   std::chrono::steady_clock::time_point last_;
-  int64_t updates_ = 0;
+  int64_t steps_ = 0;
 };
 
 }  // namespace heed::train

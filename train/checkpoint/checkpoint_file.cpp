@@ -112,7 +112,8 @@ class CheckpointReader {
 
   void read(char* to, int64_t bytes) {
     while (bytes > 0) {
-      const ssize_t got = retry_interrupted([&] { return ::read(file_.number(), to, static_cast<size_t>(bytes)); });
+      const ssize_t got =
+          data::retry_interrupted([&] { return ::read(file_.number(), to, static_cast<size_t>(bytes)); });
       require_success(got >= 0, "read");
       require<CheckpointError>(got > 0, "it became shorter while it was read");
       to += got;
@@ -120,7 +121,7 @@ class CheckpointReader {
     }
   }
 
-  Descriptor file_;
+  data::Descriptor file_;
   std::array<char, kBlockBytes> start_{};
   CheckpointBlock block_;
 };
@@ -176,7 +177,7 @@ void save_checkpoint(const fs::path& path, const CheckpointContent& content) {
     const int64_t content_bytes = file.size() - kBlockBytes;
     const auto block = encode_block({content_bytes, data::checksum(file.data() + kBlockBytes, content_bytes)});
     std::copy(block.begin(), block.end(), file.data());
-    write_file_durably(path, file.view());
+    data::write_file_durably(path, file.view());
   });
 }
 

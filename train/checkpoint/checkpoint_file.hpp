@@ -29,7 +29,7 @@ struct UnreadableError : CheckpointError {
 std::string absolute_name(const std::filesystem::path& path);
 
 // Replaces the checkpoint at path. After an error, a kill or a power failure the old file still exists; see
-// write_file_durably(). The directory must exist.
+// data::write_file_durably(). The directory must exist.
 // Throws CheckpointError with the file and the reason, ValueError and DTypeError for content that cannot be stored,
 // MemoryError.
 void save_checkpoint(const std::filesystem::path& path, const CheckpointContent& content);

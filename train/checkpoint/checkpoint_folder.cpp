@@ -112,7 +112,7 @@ std::vector<std::string> CheckpointFolder::prepare(const PlannedCheckpoints& pla
   explaining(folder_, "make the folder", [&] { fs::create_directories(folder_); });
   std::vector<std::string> removed;
   for (const std::string& name : file_names(folder_)) {
-    if (!is_temporary_name(name) || !fs::is_regular_file(fs::symlink_status(folder_ / name))) continue;
+    if (!data::is_temporary_name(name) || !fs::is_regular_file(fs::symlink_status(folder_ / name))) continue;
     explaining(folder_ / name, "remove", [&] { fs::remove(folder_ / name); });
     removed.push_back(name);
   }
@@ -127,9 +127,10 @@ std::vector<std::string> CheckpointFolder::prepare(const PlannedCheckpoints& pla
 
 // Its files have names of temporary files: if the process is killed here, the next one removes them.
 void CheckpointFolder::probe() const {
-  const fs::path file = folder_ / temporary_name("probe"), second_name = folder_ / temporary_name("probe-2");
+  const fs::path file = folder_ / data::temporary_name("probe"),
+                 second_name = folder_ / data::temporary_name("probe-2");
   try {
-    write_file_durably(file, "probe");
+    data::write_file_durably(file, "probe");
   } catch (const CheckpointError& error) {
     throw CheckpointError(fmt::format("cannot write checkpoints to {}: {}; choose another folder with train.run_dir",
                                       full_name(folder_), error.what()));
@@ -151,7 +152,7 @@ void CheckpointFolder::require_space(int64_t file_bytes, int64_t files) const {
   std::vector<std::unique_ptr<data::PosixFile>> reserved;
   std::string reason;
   for (int64_t i = 0; i < files && file_bytes > 0 && reason.empty(); ++i) {
-    const fs::path path = folder_ / temporary_name(fmt::format("space-{}", i));
+    const fs::path path = folder_ / data::temporary_name(fmt::format("space-{}", i));
     try {
       reserved.push_back(std::make_unique<data::PosixFile>(path.string(), data::PosixFile::Access::create));
       reserved.back()->reserve(file_bytes);
@@ -160,7 +161,7 @@ void CheckpointFolder::require_space(int64_t file_bytes, int64_t files) const {
     }
   }
   for (size_t i = 0; i < reserved.size(); ++i) {
-    const fs::path path = folder_ / temporary_name(fmt::format("space-{}", i));
+    const fs::path path = folder_ / data::temporary_name(fmt::format("space-{}", i));
     explaining(path, "remove", [&] { fs::remove(path); });
   }
   std::error_code ignored;

@@ -29,10 +29,9 @@ std::unique_ptr<ProcessGroup> join_tcp_ranks(const Launch& launch, double timeou
 // NCCL's version; empty in a build without NCCL.
 std::string nccl_version();
 
-// `ranks`: of either process group; one device per rank. Collectives run on a stream of their own, ordered after the
-// work queued so far on heed's stream; a graph capture in progress on heed's stream includes them. Throws
-// CommunicationError, CollectiveError if two ranks use one device, and DeviceError. Collective, also in a process group
-// of size one.
+// `ranks`: from join_mpi_ranks() or join_tcp_ranks(); one device per rank. Collectives run on a stream of their own,
+// ordered after the work queued so far on heed's stream; a graph capture in progress on heed's stream includes them.
+// Throws CommunicationError, CollectiveError if two ranks use one device, and DeviceError. Collective.
 std::unique_ptr<Communicator> make_nccl_communicator(ProcessGroup& ranks);
 
 }  // namespace heed::comm

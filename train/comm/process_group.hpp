@@ -55,7 +55,7 @@ class ProcessGroup {
   ProcessGroup(int rank, int size) : rank_(rank), size_(size) {}
   // Starts the heartbeat page and the watchdog. A derived class calls this before it contacts other ranks.
   void watch(const Launch& launch, double timeout_s);
-  // Rendezvous complete: called by the derived class once all ranks have joined. Collective. Determines local_rank(),
+  // Called by the derived class once all ranks have joined. Collective. Determines local_rank(),
   // excludes ranks of other hosts from the heartbeat page, and unlinks the page's file.
   void rendezvous_complete();
   virtual void gather_bytes(const void* mine, int64_t bytes, void* all) = 0;

@@ -17,7 +17,7 @@
 namespace heed::comm {
 namespace {
 
-using train::Descriptor;
+using data::Descriptor;
 
 constexpr int kSlice = 100;  // milliseconds
 

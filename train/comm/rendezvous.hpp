@@ -36,11 +36,11 @@ double seconds_to_notice(double timeout_s);
 // On rank 0: the blocking sockets of all ranks, indexed by rank; that of rank 0 itself is empty. Throws
 // CommunicationError if the port cannot be used, connections cannot be accepted, or a rank was started with another
 // world size.
-std::vector<train::Descriptor> accept_ranks(const Launch& launch, double timeout_s);
+std::vector<data::Descriptor> accept_ranks(const Launch& launch, double timeout_s);
 
 // On every other rank: a blocking socket to rank 0. Retries while the address does not resolve or refuses connections.
 // Throws CommunicationError if another program answers there for 10 s (or half of timeout_s, if that is less), if rank
 // 0 was started with another world size or has exited, and if another process has replaced this rank.
-train::Descriptor connect_to_root(const Launch& launch, double timeout_s);
+data::Descriptor connect_to_root(const Launch& launch, double timeout_s);
 
 }  // namespace heed::comm

@@ -42,7 +42,7 @@ class TcpProcessGroup final : public ProcessGroup {
 
   int socket_of(int rank) const { return sockets_[static_cast<size_t>(rank)].number(); }
 
-  std::vector<train::Descriptor> sockets_;  // on rank 0 indexed by rank; on other ranks only entry 0 is set
+  std::vector<data::Descriptor> sockets_;  // on rank 0 indexed by rank; on other ranks only entry 0 is set
 };
 
 }  // namespace

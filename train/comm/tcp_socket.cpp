@@ -14,7 +14,7 @@ void send_all(int socket, const void* data, int64_t bytes, int peer) {
   const char* from = static_cast<const char*>(data);
   while (bytes > 0) {
     const ssize_t sent =
-        train::retry_interrupted([&] { return ::send(socket, from, static_cast<size_t>(bytes), MSG_NOSIGNAL); });
+        data::retry_interrupted([&] { return ::send(socket, from, static_cast<size_t>(bytes), MSG_NOSIGNAL); });
     require<CommunicationError>(sent > 0, "rank {} is gone: {}", peer, std::strerror(errno));
     from += sent;
     bytes -= sent;
@@ -24,7 +24,7 @@ void send_all(int socket, const void* data, int64_t bytes, int peer) {
 void receive_all(int socket, void* data, int64_t bytes, int peer) {
   char* to = static_cast<char*>(data);
   while (bytes > 0) {
-    const ssize_t got = train::retry_interrupted([&] { return ::recv(socket, to, static_cast<size_t>(bytes), 0); });
+    const ssize_t got = data::retry_interrupted([&] { return ::recv(socket, to, static_cast<size_t>(bytes), 0); });
     require<CommunicationError>(got >= 0, "rank {} is gone: {}", peer, std::strerror(errno));
     require<CommunicationError>(got > 0, "rank {} is gone: it has closed its connection", peer);
     to += got;
@@ -59,8 +59,8 @@ Addresses::~Addresses() {
 
 bool is_exhausted(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
-train::Descriptor make_socket(const addrinfo& address) {
-  train::Descriptor socket(
+data::Descriptor make_socket(const addrinfo& address) {
+  data::Descriptor socket(
       ::socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.ai_protocol));
   require<CommunicationError>(socket.number() >= 0 || !is_exhausted(errno), "cannot open a socket: {}",
                               std::strerror(errno));
@@ -68,13 +68,13 @@ train::Descriptor make_socket(const addrinfo& address) {
 }
 
 // Where IPv6 is available, one IPv6 socket also accepts IPv4 connections.
-train::Descriptor listen_on(int port) {
+data::Descriptor listen_on(int port) {
   std::string reason;
   for (const int family : {AF_INET6, AF_INET}) {
     const Addresses addresses(nullptr, port, family);
     if (reason.empty()) reason = addresses.problem;
     if (addresses.first == nullptr) continue;
-    train::Descriptor socket = make_socket(*addresses.first);
+    data::Descriptor socket = make_socket(*addresses.first);
     if (socket.number() < 0) continue;
     const int on = 1, off = 0;
     setsockopt(socket.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));

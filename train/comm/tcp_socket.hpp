@@ -33,9 +33,9 @@ struct Addresses {
 
 // A non-blocking socket; empty if this machine does not support the address family. Throws CommunicationError if the
 // process or the system has no file descriptor or memory left.
-train::Descriptor make_socket(const addrinfo& address);
+data::Descriptor make_socket(const addrinfo& address);
 // A non-blocking socket that listens on all addresses of this host. Throws CommunicationError if that fails.
-train::Descriptor listen_on(int port);
+data::Descriptor listen_on(int port);
 // TCP self-connect: true if the kernel chose the destination port, on this same host, as the socket's own port, so that
 // the socket is connected to itself.
 bool leads_to_itself(int socket);

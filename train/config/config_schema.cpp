@@ -75,7 +75,7 @@ void add_model_keys(std::vector<KeySpec>& keys) {
   // p = 1, or a p that rounds to 1, would drop every element.
   model.add("dropout", &GptConfig::dropout, number(0, 0.99), "dropout probability on embeddings and residual branches");
   model.add("attention_dropout", &GptConfig::attention_dropout, number(0, 0.99),
-            "dropout probability on attention probabilities");
+            "dropout probability of the attention probabilities");
   model.add("bias", &GptConfig::bias, boolean(), "linear layers and LayerNorm have a bias");
   model.add("tie_embeddings", &GptConfig::tie_embeddings, boolean(),
             "tie the output projection (lm_head) to the token embedding");
@@ -141,8 +141,8 @@ void add_data_keys(std::vector<KeySpec>& keys) {
       .only_with("data.source", {"skip"});
   source
       .add("alpha", &DataConfig::alpha, list(number(data::kMinAlpha, data::kMaxAlpha)),
-           "concentration of the Dirichlet that draws the probabilities: the unigram's first (symmetric), then one for "
-           "each token of context (its mean: the shorter context's probabilities); smaller is more peaked")
+           "Dirichlet concentrations: of the unigram distribution (its mean is uniform), then one for each token of "
+           "context (the mean is the distribution for the shorter context); smaller is more peaked")
       .default_is("[32, 8, 4, 4, …]")
       .only_with("data.source", {"ngram", "skip"});
   source.add(

@@ -15,8 +15,6 @@
 #include <variant>
 #include <vector>
 
-#include "train/config/config_value.hpp"
-
 namespace heed::train {
 
 // The name of a type that no key accepts: "a table", "a date or a time".

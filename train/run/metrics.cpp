@@ -68,7 +68,7 @@ Rows read_rows(const fs::path& path, int64_t step) {
 
 void replace(const fs::path& path, const std::string& text) {
   try {
-    write_file_durably(path, text);
+    data::write_file_durably(path, text);
   } catch (const CheckpointError& error) {
     throw CheckpointError(fmt::format("cannot write {}: {}", path.string(), error.what()));
   }
@@ -112,7 +112,7 @@ void MetricsFile::flush() {
 
 void MetricsFile::sync() {
   flush();
-  if (retry_interrupted([&] { return ::fsync(::fileno(file_)); }) != 0) fail();
+  if (data::retry_interrupted([&] { return ::fsync(::fileno(file_)); }) != 0) fail();
 }
 
 void MetricsFile::set_last(int64_t step, Column column, double value) {

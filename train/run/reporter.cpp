@@ -50,7 +50,9 @@ std::string device_notices(const Config& config, Device device) {
                 : "notice        running on the CPU, no usable CUDA device (heed info says why)\n";
   }
   if (config.train.precision == DType::bf16 && !cpu::has_bf16_products()) {
-    text += "notice        this processor has no bf16 instructions: GEMMs run in f32, slower than with f32 itself\n";
+    text +=
+        "notice        this processor has no bf16 instructions: GEMMs run in f32, slower than train.precision = "
+        "\"f32\"\n";
   }
   return text;
 }
@@ -205,18 +207,18 @@ void Reporter::line(const std::string& text) {
 
 std::string Reporter::eta() const { return "ETA " + duration_text(remaining_.seconds(trainer_.step())); }
 
-void Reporter::draw(const StepResult& u, double tokens_per_s) {
+void Reporter::draw(const StepResult& result, double tokens_per_s) {
   progress_.draw(
-      {.fraction = static_cast<double>(u.step) / static_cast<double>(remaining_.last_step()),
-       .counter = fmt::format("{}/{}", u.step, trainer_.config().train.steps),
-       .details = {"loss " + loss_text(u.loss), last_val_, last_excess_, count_text(tokens_per_s) + " tokens/s"},
+      {.fraction = static_cast<double>(result.step) / static_cast<double>(remaining_.last_step()),
+       .counter = fmt::format("{}/{}", result.step, trainer_.config().train.steps),
+       .details = {"loss " + loss_text(result.loss), last_val_, last_excess_, count_text(tokens_per_s) + " tokens/s"},
        .eta = eta()});
 }
 
-void Reporter::log(const StepResult& u, double tokens_per_s) {
-  std::vector<std::string> fields{fmt::format("step {:>6}/{}", u.step, trainer_.config().train.steps),
-                                  "loss " + loss_text(u.loss), "lr " + number_text(u.learning_rate),
-                                  "grad norm " + number_text(u.grad_norm), count_text(tokens_per_s) + " tokens/s"};
+void Reporter::log(const StepResult& result, double tokens_per_s) {
+  std::vector<std::string> fields{fmt::format("step {:>6}/{}", result.step, trainer_.config().train.steps),
+                                  "loss " + loss_text(result.loss), "lr " + number_text(result.learning_rate),
+                                  "grad norm " + number_text(result.grad_norm), count_text(tokens_per_s) + " tokens/s"};
   if (progress_.enabled()) {  // the progress line has the ETA
     line(join_fields(fields, progress_.columns()));
   } else {
@@ -225,11 +227,11 @@ void Reporter::log(const StepResult& u, double tokens_per_s) {
   }
 }
 
-void Reporter::show_step(const StepResult& u, double tokens_per_s, double seconds) {
+void Reporter::show_step(const StepResult& result, double tokens_per_s, double seconds) {
   remaining_.add_step(seconds);
-  const bool is_last = u.step == remaining_.last_step();
-  if (u.step % trainer_.config().train.log_interval == 0 || u.step == 1 || is_last) log(u, tokens_per_s);
-  if (progress_.is_due() && !is_last) draw(u, tokens_per_s);
+  const bool is_last = result.step == remaining_.last_step();
+  if (result.step % trainer_.config().train.log_interval == 0 || result.step == 1 || is_last) log(result, tokens_per_s);
+  if (progress_.is_due() && !is_last) draw(result, tokens_per_s);
 }
 
 EvaluationProgress Reporter::evaluating(data::Split split, int64_t max_batches, std::function<bool()> must_stop) {

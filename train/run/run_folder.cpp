@@ -36,7 +36,7 @@ void require_success(bool success, const fs::path& folder) {
 // The process that wrote the lock file: "process 123".
 std::string holder(int file) {
   char number[20];
-  const ssize_t length = retry_interrupted([&] { return ::pread(file, number, sizeof(number), 0); });
+  const ssize_t length = data::retry_interrupted([&] { return ::pread(file, number, sizeof(number), 0); });
   return length > 0 ? "process " + std::string(number, static_cast<size_t>(length)) : "another process";
 }
 
@@ -78,7 +78,7 @@ bool rename_to_free(const fs::path& from, const fs::path& to) {
 
 void write_file(const fs::path& path, const std::string& text) {
   try {
-    write_file_durably(path, text);
+    data::write_file_durably(path, text);
   } catch (const CheckpointError& error) {
     throw CheckpointError(fmt::format("cannot write {}: {}", path.string(), error.what()));
   }
@@ -90,9 +90,9 @@ RunLock::RunLock(const fs::path& folder) {
   const fs::path path = lock_path(folder);
   // heed creates a regular file: do not follow a symbolic link, and do not block on a FIFO.
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  file_ = Descriptor(retry_interrupted([&] { return ::open(path.c_str(), flags, 0666); }));
+  file_ = data::Descriptor(data::retry_interrupted([&] { return ::open(path.c_str(), flags, 0666); }));
   require_success(file_.number() >= 0, folder);
-  const bool locked = retry_interrupted([&] { return ::flock(file_.number(), LOCK_EX | LOCK_NB); }) == 0;
+  const bool locked = data::retry_interrupted([&] { return ::flock(file_.number(), LOCK_EX | LOCK_NB); }) == 0;
   const int error = locked ? 0 : errno;
   require<ConfigError>(error != EWOULDBLOCK,
                        "train.run_dir: {} is already training in {}; wait for it to finish or choose another folder "

@@ -35,7 +35,7 @@ class RunLock {
   bool is_held() const { return is_held_; }
 
  private:
-  Descriptor file_;
+  data::Descriptor file_;
   bool is_held_ = true;
 };
 

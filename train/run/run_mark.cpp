@@ -71,7 +71,7 @@ std::optional<fs::path> first_of(const std::vector<fs::path>& paths, bool (*matc
   return found == paths.end() ? std::nullopt : std::optional(*found);
 }
 
-bool has_temporary_name(const fs::path& path) { return is_temporary_name(path.filename().string()); }
+bool has_temporary_name(const fs::path& path) { return data::is_temporary_name(path.filename().string()); }
 bool has_checkpoint_name(const fs::path& path) { return is_checkpoint_name(path.filename().string()); }
 bool is_own_checkpoint(const fs::path& path) {
   return is_plain_file(path) && (has_checkpoint_name(path) || has_temporary_name(path));
@@ -110,7 +110,7 @@ void write_mark(const fs::path& folder, const RunMark& mark) {
   const fs::path own = folder / kHeedFolder;
   try {
     fs::create_directory(own);
-    write_file_durably(own / "mark", std::string(kMarkTitle) + std::string(mark.made_folder ? kMadeFolder : ""));
+    data::write_file_durably(own / "mark", std::string(kMarkTitle) + std::string(mark.made_folder ? kMadeFolder : ""));
   } catch (const fs::filesystem_error& error) {
     throw ConfigError(fmt::format("train.run_dir: cannot make {}: {}; choose another folder with train.run_dir=…",
                                   own.string(), error.code().message()));

@@ -92,7 +92,7 @@ class Trainer {
   void build_step();
   // Runs step number step_ + 1, and on CUDA draws the next batches meanwhile.
   optim::StepState run_step(const Drawn& drawn, double learning_rate, bool stop);
-  // Throws on all ranks if one has no batch, or none has a target.
+  // Throws DataError, with several ranks CollectiveError on all of them, if one has no batch or none has a target.
   void require_batch(const optim::StepState& done, const std::exception_ptr& error) const;
   std::optional<Evaluation> evaluate_once(data::Split split, int64_t max_batches,
                                           const EvaluationProgress& progress) const;

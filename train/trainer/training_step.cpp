@@ -43,7 +43,7 @@ void TrainingStep::stage(const StepState& state, const std::vector<data::Batch>&
     tokens = std::copy(values.begin(), values.end(), tokens);
   };
   for (const data::Batch& batch : batches) {
-    require<ShapeError>(Shape({batch.rows, batch.seq_len}) == shape_, "a batch of ({}, {}) among those of {}",
+    require<ShapeError>(Shape({batch.rows, batch.seq_len}) == shape_, "a batch has shape ({}, {}), it must be {}",
                         batch.rows, batch.seq_len, shape_);
     put(batch.inputs);
     put(batch.targets);
@@ -133,7 +133,7 @@ void TrainingStep::update_weights() {
     communicator_.start_all_reduce(sums.ref());
     communicator_.wait();
   }
-  optim::finalize_gradients(state(), sums);
+  optim::compute_clipping(state(), sums);
   work_done("gradient norm");
   optimizer_.step(state());
   buckets_.all_gather_parameters();

@@ -1,8 +1,9 @@
-// One training step: zero the gradients, forward and backward of each micro-batch, gradient norm, optimizer step, all
-// of it summed over the ranks. Its scalars (optim::StepState) and tokens are in the memory of the device, and what runs
-// in between reads them there. On CUDA the host therefore does not wait during the step: one copy from pinned memory
-// sends scalars and tokens, one returns the scalars. The first step launches its kernels one by one; the second
-// captures them as a CUDA graph, and from then on each step replays the graph.
+// One training step: zero the gradients, forward and backward of each micro-batch, gradient norm, optimizer step. The
+// gradients, the loss and the counts of the step are summed over the ranks. The step's scalars (optim::StepState) and
+// tokens are in the memory of the device, and the kernels read them there. On CUDA the host therefore does not wait
+// during the step: one copy from pinned memory sends scalars and tokens, one returns the scalars. The first step
+// launches its kernels one by one; the second captures them as a CUDA graph, and from then on each step replays the
+// graph.
 #pragma once
 
 #include <functional>

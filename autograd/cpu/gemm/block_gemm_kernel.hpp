@@ -1,4 +1,5 @@
-// Loop nest of the blocked GEMM over one work item (WorkItem), with the loops and names of BLIS:
+// Loop nest of the blocked GEMM over one work item (WorkItem), with the names of BLIS (NC, KC, NR, MR), without its MC
+// loop and with the MR loop outside the NR loop:
 //   for NC columns of C
 //     for KC of k (kTransposedKC for A^T)
 //       for MR (kStrip) rows

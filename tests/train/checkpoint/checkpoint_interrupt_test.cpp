@@ -71,7 +71,7 @@ TEST(CheckpointInterruptTest, AKillLeavesThePreviousOrTheNewFile) {
         << step << " after " << progress.done << ", while saving " << progress.begun;
     expect_same(loaded, content_of_step(step));
     for (const std::string& name : names_in(folder.path())) {
-      EXPECT_TRUE(name == "last.h5" || is_temporary_name(name)) << name;
+      EXPECT_TRUE(name == "last.h5" || data::is_temporary_name(name)) << name;
       if (name == "last.h5") continue;
       ++killed_while_writing;
       fs::remove(folder.path() / name);
@@ -178,10 +178,10 @@ TEST(CheckpointInterruptTest, AFolderInThePlaceOfTheFileIsAnError) {
 
 TEST(CheckpointInterruptTest, NamesOfTemporaries) {
   for (const char* name : {".last.h5.heed-1", ".best.h5.heed-31415", ".a.heed-1.heed-2"})
-    EXPECT_TRUE(is_temporary_name(name));
+    EXPECT_TRUE(data::is_temporary_name(name));
   for (const char* name :
        {"last.h5", "last.h5.heed-1", ".last.h5.heed-", ".last.h5.heed-1a", ".heed-1", "heed-1", ".a.heed-1.h5"}) {
-    EXPECT_FALSE(is_temporary_name(name)) << name;
+    EXPECT_FALSE(data::is_temporary_name(name)) << name;
   }
 }
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <functional>
 
-#include "tests/train/comm/board_path.hpp"
+#include "tests/train/comm/heartbeat_path.hpp"
 #include "tests/train/comm/tcp_fixture.hpp"
 #include "tests/train/tiny.hpp"
 #include "train/comm/backend.hpp"
@@ -17,11 +17,11 @@
 namespace heed::comm {
 namespace {
 
+using data::Descriptor;
 using test::ChildProcess;
 using test::connected_to;
 using test::free_port;
 using test::launch_of;
-using train::Descriptor;
 
 constexpr double kLong = 60;  // of a rank that must not come near its timeout
 
@@ -199,7 +199,7 @@ TEST(Rendezvous, SaysWhoIsMissingAndWhereLongBeforeTheTimeout) {
                                  ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600), STDERR_FILENO);
                                }).result();
     EXPECT_EQ(result, "[the child process ended with status 1792]") << "the watchdog ends it";
-    EXPECT_FALSE(std::filesystem::exists(test::board_path(launch_of(rank, 3, port).job, 3)));
+    EXPECT_FALSE(std::filesystem::exists(test::heartbeat_path(launch_of(rank, 3, port).job, 3)));
     const std::string variables = "; if no such process was started, RANK=" + std::to_string(rank) +
                                   ", WORLD_SIZE=3 may be left over: unset RANK and WORLD_SIZE\n";
     const std::string end = "heed: rank " + std::to_string(rank) +

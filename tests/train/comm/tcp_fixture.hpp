@@ -22,7 +22,7 @@ inline sockaddr_in local_address(int port) {
 
 // Free when it was looked for.
 inline int free_port() {
-  const train::Descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+  const data::Descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in address = local_address(0);
   socklen_t length = sizeof(address);
   ::bind(socket.number(), reinterpret_cast<sockaddr*>(&address), sizeof(address));
@@ -31,10 +31,10 @@ inline int free_port() {
 }
 
 // As soon as something listens there.
-inline train::Descriptor connected_to(int port) {
+inline data::Descriptor connected_to(int port) {
   const sockaddr_in address = local_address(port);
   while (true) {
-    train::Descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
+    data::Descriptor socket(::socket(AF_INET, SOCK_STREAM, 0));
     if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return socket;
     usleep(5'000);
   }

@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "tests/support/child_process.hpp"
-#include "tests/train/comm/board_path.hpp"
+#include "tests/train/comm/heartbeat_path.hpp"
 #include "tests/train/tiny.hpp"
 
 namespace heed::comm {
@@ -22,8 +22,8 @@ ChildProcess waiting_rank(const std::string& name, int rank, int size, const std
                           const std::function<void()>& on_timeout = {}) {
   return ChildProcess([=] {
     ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600), STDERR_FILENO);
-    HeartbeatPage board(name, rank, size);
-    Watchdog watchdog(board, 0.5);
+    HeartbeatPage page(name, rank, size);
+    Watchdog watchdog(page, 0.5);
     watchdog.set_step(7);
     if (on_timeout) watchdog.on_timeout(on_timeout);
     const Watchdog::Wait wait(watchdog, "the sums");
@@ -35,8 +35,8 @@ ChildProcess waiting_rank(const std::string& name, int rank, int size, const std
 // Does as it is told, and never waits for others.
 ChildProcess other_rank(const std::string& name, int rank, int size, const std::function<void(HeartbeatPage&)>& act) {
   return ChildProcess([=] {
-    HeartbeatPage board(name, rank, size);
-    act(board);
+    HeartbeatPage page(name, rank, size);
+    act(page);
     return std::string();
   });
 }
@@ -56,8 +56,8 @@ TEST(Watchdog, NamesARankThatNeverCame) {
 TEST(Watchdog, NamesARankThatIsBusyInAnEarlierUpdateAndReportsOnce) {
   const test::TemporaryFolder folder;
   const auto output = folder.path() / "stderr";
-  ChildProcess busy = other_rank(job(), 2, 3, [](HeartbeatPage& board) {
-    board.set_step(6);
+  ChildProcess busy = other_rank(job(), 2, 3, [](HeartbeatPage& page) {
+    page.set_step(6);
     sleep(3);
   });
   ChildProcess first = waiting_rank(job(), 0, 3, output), second = waiting_rank(job(), 1, 3, output);
@@ -74,12 +74,12 @@ TEST(Watchdog, NamesARankThatIsBusyInAnEarlierUpdateAndReportsOnce) {
 TEST(Watchdog, TellsStoppedFromEnded) {
   const test::TemporaryFolder folder;
   const auto output = folder.path() / "stderr";
-  ChildProcess stopped = other_rank(job(), 1, 3, [](HeartbeatPage& board) {
-    board.begin_wait();  // it has come, and yet keeps the others waiting
+  ChildProcess stopped = other_rank(job(), 1, 3, [](HeartbeatPage& page) {
+    page.begin_wait();  // it has come, and yet keeps the others waiting
     raise(SIGSTOP);
   });
-  other_rank(job(), 2, 3, [](HeartbeatPage& board) {
-    board.set_step(4);
+  other_rank(job(), 2, 3, [](HeartbeatPage& page) {
+    page.set_step(4);
     test::end_process();
   }).result();
   EXPECT_EQ(waiting_rank(job(), 0, 3, output).result(), kExit7);
@@ -99,15 +99,15 @@ TEST(Watchdog, NamesARankThatIsOneWaitBehind) {
   const std::string name = job();  // of this process, for its children
   const test::TemporaryFolder folder;
   const auto output = folder.path() / "stderr";
-  ChildProcess behind = other_rank(name, 1, 2, [](HeartbeatPage& board) {
-    board.begin_wait();
-    board.end_wait();
+  ChildProcess behind = other_rank(name, 1, 2, [](HeartbeatPage& page) {
+    page.begin_wait();
+    page.end_wait();
     sleep(3);
   });
   EXPECT_EQ(test::in_child([&] {
               ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY, 0600), STDERR_FILENO);
-              HeartbeatPage board(name, 0, 2);
-              Watchdog watchdog(board, 0.5);
+              HeartbeatPage page(name, 0, 2);
+              Watchdog watchdog(page, 0.5);
               { const Watchdog::Wait first(watchdog, "the data"); }
               const Watchdog::Wait second(watchdog, "the sums");
               sleep(20);
@@ -141,8 +141,8 @@ TEST(Watchdog, NamesNoRankOfAnotherNode) {
   const auto output = folder.path() / "stderr";
   EXPECT_EQ(test::in_child([&] {
               ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY, 0600), STDERR_FILENO);
-              HeartbeatPage board(name, 0, 2);
-              Watchdog watchdog(board, 0.5);
+              HeartbeatPage page(name, 0, 2);
+              Watchdog watchdog(page, 0.5);
               watchdog.set_elsewhere({false, true});
               const Watchdog::Wait wait(watchdog, "the sums");
               sleep(20);
@@ -203,8 +203,8 @@ TEST(Watchdog, EndsAWaitWhereALibraryKnowsOfAnError) {
   const auto output = folder.path() / "stderr";
   EXPECT_EQ(test::in_child([&] {
               ::dup2(::open(output.c_str(), O_CREAT | O_WRONLY, 0600), STDERR_FILENO);
-              HeartbeatPage board(job(), 0, 2);
-              Watchdog watchdog(board, 60);
+              HeartbeatPage page(job(), 0, 2);
+              Watchdog watchdog(page, 60);
               watchdog.ask_for_errors([] { return std::string("the link is down"); });
               const Watchdog::Wait wait(watchdog, "the sums");
               sleep(20);
@@ -217,9 +217,9 @@ TEST(Watchdog, EndsAWaitWhereALibraryKnowsOfAnError) {
 // A job that is suspended for longer than the timeout goes on when it is continued.
 TEST(Watchdog, DoesNotCountTheTimeOfAStoppedProcess) {
   ChildProcess stopped([] {
-    HeartbeatPage board(job(), 0, 2);
-    board.unlink();
-    Watchdog watchdog(board, 1);
+    HeartbeatPage page(job(), 0, 2);
+    page.unlink();
+    Watchdog watchdog(page, 1);
     const Watchdog::Wait wait(watchdog, "the sums");
     usleep(100'000);
     raise(SIGSTOP);
@@ -233,9 +233,9 @@ TEST(Watchdog, DoesNotCountTheTimeOfAStoppedProcess) {
 
 TEST(Watchdog, LetsShortWaitsPass) {
   EXPECT_EQ(test::in_child([] {
-              HeartbeatPage board(job(), 0, 2);
-              board.unlink();
-              Watchdog watchdog(board, 0.3);
+              HeartbeatPage page(job(), 0, 2);
+              page.unlink();
+              Watchdog watchdog(page, 0.3);
               for (int i = 0; i < 8; ++i) {
                 const Watchdog::Wait wait(watchdog, "the sums");
                 usleep(100'000);
@@ -247,13 +247,13 @@ TEST(Watchdog, LetsShortWaitsPass) {
 }
 
 TEST(HeartbeatPage, LeavesNothingBehind) {
-  const std::filesystem::path path = test::board_path(job(), 2);
+  const std::filesystem::path path = test::heartbeat_path(job(), 2);
   {
-    HeartbeatPage board(job(), 0, 2);
+    HeartbeatPage page(job(), 0, 2);
     EXPECT_TRUE(std::filesystem::exists(path));
-    board.unlink();
+    page.unlink();
     EXPECT_FALSE(std::filesystem::exists(path));
-    board.set_step(3);  // the page itself stays until the end
+    page.set_step(3);  // the page itself stays until the end
   }
   EXPECT_FALSE(std::filesystem::exists(path));
   { const HeartbeatPage overlapped(job(), 0, 2); }

@@ -1,4 +1,4 @@
-// Where the board of a job lies (train/comm/watchdog.hpp): other jobs, and other tests, have theirs beside it.
+// Where the page of a job lies (train/comm/watchdog.hpp): other jobs, and other tests, have theirs beside it.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 namespace heed::test {
 
-inline std::filesystem::path board_path(const std::string& job, int size) {
+inline std::filesystem::path heartbeat_path(const std::string& job, int size) {
   return fmt::format("/dev/shm/heed-{}-{:016x}", getuid(), data::checksum(fmt::format("{} {}", job, size)));
 }
 
