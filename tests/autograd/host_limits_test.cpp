@@ -119,7 +119,7 @@ TEST(ControlGroups, OwnGroupFirst) {
   EXPECT_EQ(folders, expected);
 }
 
-using Dataset = MemoryLimit::Dataset;
+using Source = MemoryLimit::Source;
 
 constexpr int64_t kMiB = 1 << 20;
 
@@ -170,7 +170,7 @@ TEST(MemoryLimit, OfAContainerOfVersion2) {
   write_machine(system, "1024");
   system.use_version_2("/pod/box");
   write_group(system, kV2 + "/pod/box", "max", 100 * kMiB);
-  EXPECT_EQ(memory_limit(system.root())->source, Dataset::machine);
+  EXPECT_EQ(memory_limit(system.root())->source, Source::machine);
   write_group(system, kV2 + "/pod/box", std::to_string(500 * kMiB), 100 * kMiB);
   EXPECT_EQ(text_of(system), "400.0 MiB free of 500.0 MiB (memory limit of the container)");
   EXPECT_EQ(memory_limit(system.root())->swap_bytes, kMiB);
@@ -188,7 +188,7 @@ TEST(MemoryLimit, OfAContainerOfVersion1) {
   write_machine(system);
   system.use_version_1("/docker/12ab", "/docker/12ab");
   write_group(system, kV1Memory, "9223372036854771712", 100 * kMiB);
-  EXPECT_EQ(memory_limit(system.root())->source, Dataset::machine);
+  EXPECT_EQ(memory_limit(system.root())->source, Source::machine);
   write_group(system, kV1Memory, std::to_string(150 * kMiB), 100 * kMiB,
               "inactive_file 1\ntotal_inactive_file 10485760\ntotal_active_file 1048576\n");
   EXPECT_EQ(text_of(system), "61.0 MiB free of 150.0 MiB (memory limit of the container)");
@@ -198,7 +198,7 @@ TEST(MemoryLimit, OfTheProcess) {
   const FakeSystem system;
   write_machine(system);
   write_process(system, "unlimited", "unlimited");
-  EXPECT_EQ(memory_limit(system.root())->source, Dataset::machine);
+  EXPECT_EQ(memory_limit(system.root())->source, Source::machine);
   write_process(system, std::to_string(300 * kMiB), "unlimited");
   EXPECT_EQ(text_of(system), "200.0 MiB free of 300.0 MiB (ulimit -v)");
   EXPECT_EQ(memory_limit(system.root())->swap_bytes, 0) << "swapped memory is address space too";

@@ -60,7 +60,7 @@ TEST(BatchLoader, LaysRowsOutOneAfterTheOther) {
 }
 
 TEST(BatchLoader, AnySplitOfTheBatchGivesTheSameRows) {
-  const NgramDataset source({3, 8, {8, 6, 4}, 1});
+  const NgramDataset dataset({3, 8, {8, 6, 4}, 1});
   const BatchLoader loader(dataset, 10, 12);
   const Batch whole = loader.train_batch(7, 0, 12);
   for (const int64_t rows : {1, 2, 3, 4, 6}) {

@@ -114,7 +114,7 @@ TEST(LineDataset, TheSeedShufflesTheLines) {
   // The line left for validation is as good as any other: over 2000 seeds each of 5 about 400 times, deviation 18.
   std::map<int32_t, int> counts;
   for (uint32_t seed = 0; seed < 2000; ++seed) {
-    const LineDataset source({.name = "lines",
+    const LineDataset dataset({.name = "lines",
                               .tokenizer = std::make_shared<const ByteTokenizer>(true),
                               .tokens = {'a', 256, 'b', 256, 'c', 256, 'd', 256, 'e', 256},
                               .split = {.val_lines = 1},

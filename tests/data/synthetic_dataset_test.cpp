@@ -56,7 +56,7 @@ TEST(SyntheticDataset, TargetsAreTheNextTokens) {
 
 // Where every token is followed by exactly one other, the last target is known too.
 TEST(SyntheticDataset, TheLastTargetFollowsTheLastInput) {
-  const NgramDataset source({2, 6, {1e9, 1e-3}, 4});
+  const NgramDataset dataset({2, 6, {1e9, 1e-3}, 4});
   for (int64_t row = 0; row < 50; ++row) {
     const Sequence sequence = train_sequence(dataset, 0, row, 9);
     const auto p = dataset.chain().row(sequence.inputs.back());
@@ -83,7 +83,7 @@ TEST(SyntheticDataset, ASequenceIsAPureFunctionOfSeedStepAndRow) {
 
 // Sequences of one row and the next share no random number: a shared one would show as the same piece of text.
 TEST(SyntheticDataset, RowsShareNoNumbers) {
-  const NgramDataset source({1, 1 << 16, {1e9}, 1});
+  const NgramDataset dataset({1, 1 << 16, {1e9}, 1});
   for (const int64_t seq_len : {1, 2, 3, 4, 5, 8}) {
     std::vector<int32_t> seen;
     for (int64_t row = 0; row < 20; ++row) {
@@ -199,7 +199,7 @@ TEST(SyntheticDataset, AnNgramIsASkipSourceOfAdjacentOffsets) {
 
 // An offset of 2 alone makes two interleaved chains: the token just before says nothing.
 TEST(SkipDataset, ATokenThatIsSkippedTellsNothing) {
-  const SkipDataset source({{2}, 8, {16, 4}, 1});
+  const SkipDataset dataset({{2}, 8, {16, 4}, 1});
   const std::span<const double> entropies = dataset.chain().conditional_entropies();
   EXPECT_NEAR(entropies[1], entropies[0], test::kF64);
   EXPECT_LT(entropies[2], entropies[1] - 0.1);
@@ -218,7 +218,7 @@ TEST(SyntheticDataset, OneTokenIsCertain) {
 }
 
 TEST(SyntheticDataset, TwoTokensOfALongMemoryInAShortSequence) {
-  const NgramDataset source({16, 2, std::vector<double>(16, 20.0), 1});
+  const NgramDataset dataset({16, 2, std::vector<double>(16, 20.0), 1});
   EXPECT_EQ(dataset.chain().num_states(), 1 << 15);
   const Sequence sequence = train_sequence(dataset, 0, 0, 3);
   EXPECT_TRUE(std::isfinite(*dataset.log_loss(sequence.inputs, sequence.targets)));

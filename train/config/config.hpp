@@ -42,9 +42,9 @@ struct DataConfig {
   int64_t val_lines = 0;  // split by lines: number of lines; 0: val_fraction decides
   int64_t test_lines = 0;
 
-  bool is_synthetic() const { return dataset == DataSource::ngram || dataset == DataSource::skip; }
+  bool is_synthetic() const { return source == DataSource::ngram || source == DataSource::skip; }
   // Distributions in the hierarchy of a synthetic dataset: one without context, then one for each token of context.
-  int64_t levels() const { return dataset == DataSource::ngram ? order : static_cast<int64_t>(offsets.size()) + 1; }
+  int64_t levels() const { return source == DataSource::ngram ? order : static_cast<int64_t>(offsets.size()) + 1; }
 };
 
 struct OptimConfig {

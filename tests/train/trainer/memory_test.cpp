@@ -16,7 +16,7 @@ using test::tiny_config;
 constexpr int64_t kMiB = 1 << 20;
 
 MemoryLimit machine(int64_t free, int64_t swap = 0) {
-  return {.source = MemoryLimit::Dataset::machine, .free_bytes = free, .total_bytes = 2 * free, .swap_bytes = swap};
+  return {.source = MemoryLimit::Source::machine, .free_bytes = free, .total_bytes = 2 * free, .swap_bytes = swap};
 }
 
 // 25 million parameters.
