@@ -115,11 +115,11 @@ TEST(LineDataset, TheSeedShufflesTheLines) {
   std::map<int32_t, int> counts;
   for (uint32_t seed = 0; seed < 2000; ++seed) {
     const LineDataset dataset({.name = "lines",
-                              .tokenizer = std::make_shared<const ByteTokenizer>(true),
-                              .tokens = {'a', 256, 'b', 256, 'c', 256, 'd', 256, 'e', 256},
-                              .split = {.val_lines = 1},
-                              .seed = seed},
-                             2);
+                               .tokenizer = std::make_shared<const ByteTokenizer>(true),
+                               .tokens = {'a', 256, 'b', 256, 'c', 256, 'd', 256, 'e', 256},
+                               .split = {.val_lines = 1},
+                               .seed = seed},
+                              2);
     Ids inputs(2), targets(2);
     dataset.eval_sequence(Split::validation, 0, inputs, targets);
     ++counts[targets[0]];
