@@ -81,10 +81,14 @@ TEST_P(OptimizerOnCuda, FollowsF64OnTheCpu) {
 }
 
 TEST_P(OptimizerOnCuda, TouchesItsSpanAlone) {
-  const Tensor all = full({40}, DType::f32, 5.0, Device::cuda), gradients = full({40}, DType::f32, 1.0, Device::cuda);
-  make({{all.slice(9, {22}), gradients.slice(9, {22}), true}})->step(0.1, 1);
-  const std::vector<double> values = all.values();
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i] == 5, i < 9 || i >= 31) << i;
+  for (const int64_t first : {8, 9}) {  // moved in vectors, and element by element
+    const Tensor all = full({40}, DType::f32, 5.0, Device::cuda), gradients = full({40}, DType::f32, 1.0, Device::cuda);
+    make({{all.slice(first, {22}), gradients.slice(first, {22}), true}})->step(0.1, 1);
+    const std::vector<double> values = all.values();
+    for (int64_t i = 0; i < 40; ++i) {
+      EXPECT_EQ(values[static_cast<size_t>(i)] == 5, i < first || i >= first + 22) << i << " from " << first;
+    }
+  }
 }
 
 TEST_P(OptimizerOnCuda, AStateOnTheDeviceGivesTheSameBits) {
