@@ -48,7 +48,7 @@ TEST(CpuQuota, TheSmallestOfAllAncestors) {
     system.write(kV2 + "/a/cpu.max", std::string(parent) + " 100000\n");
     system.write(kV2 + "/cpu.max", std::string(top) + " 100000\n");
     EXPECT_EQ(cpu_quota(system.root()), 2.0);
-    // A neighbour of a similar name limits nobody here.
+    // A neighbour of a similar name has no effect here.
     system.write(kV2 + "/a/b2/cpu.max", "1000 100000\n");
     EXPECT_EQ(cpu_quota(system.root()), 2.0);
   }

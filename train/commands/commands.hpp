@@ -1,4 +1,4 @@
-// The commands eval, gradcheck and info, each in a source file of its own. The others are in train/run/run.hpp (train),
+// The commands eval, gradcheck and info, one source file each. The others are in train/run/run.hpp (train),
 // train/commands/generate.hpp, train/bench/bench.hpp and train/commands/main.cpp (data, config).
 #pragma once
 
