@@ -54,8 +54,8 @@ TEST_P(OptimizerOnCuda, FollowsF64OnTheCpu) {
       const std::vector<double> start = random_values(n, 0);
       const ParameterSpan span = span_on_cuda(start, decay, offset), exact = make_span(DType::f64, start, start, decay);
       const auto optimizer = make({span}), plain = make({exact});
-      constexpr int kSteps = 20;
-      for (int step = 1; step <= kSteps; ++step) {
+      const int num_steps = n < 100 ? 20 : 4;  // elements are independent: many steps of few, few steps of many
+      for (int step = 1; step <= num_steps; ++step) {
         const double learning_rate = 0.1 / step, scale = step % 2 == 0 ? 1.0 : 0.37;
         const std::vector<double> gradients = random_values(n, static_cast<uint32_t>(step));
         set(span.gradients, gradients);
@@ -67,7 +67,7 @@ TEST_P(OptimizerOnCuda, FollowsF64OnTheCpu) {
       const auto expect_close = [&](const Tensor& got, const Tensor& want, double least) {
         double largest = least;
         for (const double value : want.values()) largest = std::max(largest, std::abs(value));
-        const double bound = kSteps * test::kF32UpdateRoundings * test::kF32Epsilon * largest;
+        const double bound = num_steps * test::kF32UpdateRoundings * test::kF32Epsilon * largest;
         for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
           ASSERT_NEAR(got.values()[i], want.values()[i], bound) << i;
         }

@@ -44,7 +44,7 @@ void expect_equal(const OpResult& a, const OpResult& b);
 // Each property of an operation, on a device.
 void expect_f32_as_exact_as_plain(const OpSample& sample, Device device);
 void expect_bf16_rounds_once(const OpSample& sample, Device device);
-void expect_nan_and_inf_show(const OpSample& sample, const Place& place);
+void expect_nan_and_inf_show(const OpSample& sample, const std::vector<Place>& places);
 void expect_inputs_unchanged_and_same_bits(const OpSample& sample, const Place& place);
 void expect_two_passes_add_up(const OpSample& sample, Device device);
 void expect_one_gradient_alone_is_the_same(const OpSample& sample, Device device);
