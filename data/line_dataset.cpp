@@ -39,7 +39,7 @@ LineDataset::LineDataset(Parts parts, int64_t seq_len)
   }
   std::vector<int64_t> order(ends.size() - 1);
   std::iota(order.begin(), order.end(), 0);
-  shuffle(order, text_stream(seed_, TextRandomPlace::line_order, 0));
+  shuffle(order, text_stream(parts.split_seed.value_or(seed_), TextRandomPlace::line_order, 0));
 
   sizes_ = split_lines(static_cast<int64_t>(order.size()), parts.split);
   require<DataError>(sizes_.train > 0,

@@ -1,7 +1,7 @@
 // Dataset in which each line of a text is one sequence: end token, its tokens, end token. The second end token is a
 // target like the others.
 //
-// Lines are shuffled with the seed and then split: train | validation | test. A sequence holds one
+// Lines are shuffled with split_seed and then split: train | validation | test. A sequence holds one
 // line, padded with input 0 and ignored targets. A line of more than seq_len targets is split over several examples,
 // each with seq_len targets except the last. Each example is independent: it has no context from the previous ones.
 //
@@ -31,7 +31,8 @@ class LineDataset final : public Dataset {
     // they are not copied.
     std::vector<int32_t> tokens;
     LineSplitConfig split;
-    uint32_t seed = 0;
+    uint32_t seed = 0;                        // of the order of the training sequences
+    std::optional<uint32_t> split_seed = {};  // of the shuffled lines; by default `seed`
     std::string text_changes = {};
   };
 

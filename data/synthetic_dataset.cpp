@@ -46,8 +46,9 @@ MarkovChain draw_chain(const MarkovConfig& config) {
        .what = fmt::format("the dataset of data.vocab_size = {} with {}", config.vocab_size, config.depth),
        .advice = "lower one of the two"},
       [&] {
-        return MarkovChain(config.vocab_size, config.offsets,
-                           hierarchical_dirichlet_rows(config.vocab_size, config.alpha, config.seed));
+        return MarkovChain(
+            config.vocab_size, config.offsets,
+            hierarchical_dirichlet_rows(config.vocab_size, config.alpha, config.source_seed.value_or(config.seed)));
       });
 }
 
@@ -78,8 +79,8 @@ MarkovConfig markov_config(const NgramConfig& config) {
                        config.order, kMaxOrder);
   std::vector<int64_t> offsets(config.order - 1);
   std::iota(offsets.begin(), offsets.end(), 1);
-  return {config.vocab_size, std::move(offsets), config.alpha, config.seed,
-          fmt::format("data.order = {}", config.order)};
+  return {config.vocab_size, std::move(offsets), config.alpha,
+          config.seed,       config.source_seed, fmt::format("data.order = {}", config.order)};
 }
 
 MarkovConfig markov_config(const SkipConfig& config) {
@@ -92,7 +93,7 @@ MarkovConfig markov_config(const SkipConfig& config) {
     require<ConfigError>(std::find(config.offsets.begin(), offset, *offset) == offset,
                          "{} holds {} twice, they must be distinct", depth, *offset);
   }
-  return {config.vocab_size, config.offsets, config.alpha, config.seed, depth};
+  return {config.vocab_size, config.offsets, config.alpha, config.seed, config.source_seed, depth};
 }
 
 }  // namespace

@@ -14,9 +14,10 @@ namespace heed::data {
 // Parameters of a chain with random rows.
 struct MarkovConfig {
   int64_t vocab_size = 0;
-  std::vector<int64_t> offsets;  // offsets back of the context tokens, in the order of the hierarchy of the rows
-  std::vector<double> alpha;     // concentration per level (see hierarchical_dirichlet_rows), unigram first
-  uint32_t seed = 0;
+  std::vector<int64_t> offsets;         // offsets back of the context tokens, in the order of the hierarchy of the rows
+  std::vector<double> alpha;            // concentration per level (see hierarchical_dirichlet_rows), unigram first
+  uint32_t seed = 0;                    // of the sequences
+  std::optional<uint32_t> source_seed;  // of the rows; by default `seed`
   std::string depth;  // config key and value that define the offsets, for error messages: "data.order = 3"
 };
 
@@ -51,7 +52,8 @@ struct NgramConfig {
   int64_t order = 3;  // 1: independent tokens
   int64_t vocab_size = 32;
   std::vector<double> alpha = {32, 8, 4};  // `order` values, unigram first
-  uint32_t seed = 1;
+  uint32_t seed = 1;                       // as in MarkovConfig
+  std::optional<uint32_t> source_seed = {};
 };
 
 class NgramDataset final : public MarkovDataset {
@@ -66,7 +68,8 @@ struct SkipConfig {
   std::vector<int64_t> offsets;  // distinct, each at least 1
   int64_t vocab_size = 0;
   std::vector<double> alpha;  // offsets.size() + 1 values, unigram first
-  uint32_t seed = 1;
+  uint32_t seed = 1;          // as in MarkovConfig
+  std::optional<uint32_t> source_seed = {};
 };
 
 class SkipDataset final : public MarkovDataset {

@@ -81,7 +81,7 @@ std::unique_ptr<Dataset> read_source(const TextFile& file, const TextConfig& con
                        [&]() -> std::unique_ptr<Dataset> {
                          return std::make_unique<LineDataset>(
                              LineDataset::Parts{file.name(), std::move(tokenizer), std::move(tokens), config.parts,
-                                                config.seed, changes},
+                                                config.seed, config.split_seed, changes},
                              config.seq_len);
                        });
   }

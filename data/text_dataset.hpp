@@ -18,9 +18,10 @@ struct TextConfig {
   TokenizerKind tokenizer = TokenizerKind::character;
   int64_t vocab_size = 0;  // bpe only
   TextSplit split = TextSplit::position;
-  LineSplitConfig parts;  // split by position uses only the fractions
-  uint32_t seed = 1;
-  int64_t seq_len = 0;  // sequence length; by position, each used split must have one such sequence
+  LineSplitConfig parts;                    // split by position uses only the fractions
+  uint32_t seed = 1;                        // of the order of the training sequences
+  std::optional<uint32_t> split_seed = {};  // of the split by lines; by default `seed`
+  int64_t seq_len = 0;                      // sequence length; by position, each used split must have one such sequence
   // Used instead of a tokenizer built from the text; must have an end token if and only if split is lines.
   std::shared_ptr<const Tokenizer> known_tokenizer = {};
 };

@@ -21,22 +21,6 @@ namespace {
 // Far more than a config needs: a larger file is of another kind, named by mistake.
 constexpr std::streamsize kLargestFileBytes = 1 << 20;
 
-std::string read_file(const std::string& path) {
-  std::error_code ignored;
-  const std::string absolute = quote(std::filesystem::absolute(path, ignored).string());
-  require<ConfigError>(!std::filesystem::is_directory(path, ignored), "config file {} is a folder", absolute);
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kLargestFileBytes + 1, '\0');
-  file.read(text.data(), kLargestFileBytes + 1);
-  require<ConfigError>(file.eof() || file.good(), "config file {} cannot be read: {}", absolute,
-                       std::generic_category().message(errno));
-  require<ConfigError>(file.gcount() <= kLargestFileBytes, "config file {} has more than {} bytes: is it a config?",
-                       absolute, kLargestFileBytes);
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  return text;
-}
-
 // The only place that sets values given in the file or on the command line.
 void set_value(Config& config, const KeySpec& key, const ConfigValue& value, Origin origin) {
   bool is_allowed = false;
@@ -133,14 +117,15 @@ void apply_override(Config& config, const std::string& argument) {
   set_value(config, key, *value, {OriginKind::command_line, 0, place});
 }
 
-// The header of the table, if the key is its first.
+// The header of the table, if the key is its first and has a table.
 std::string header(const KeySpec& key) {
+  if (key.table.empty()) return "";
   const auto first =
       std::find_if(schema().begin(), schema().end(), [&](const KeySpec& other) { return other.table == key.table; });
   if (&key != &*first) {
     return "";
   }
-  return fmt::format("{}[{}]\n", first == schema().begin() ? "" : "\n", key.table);
+  return fmt::format("\n[{}]\n", key.table);
 }
 
 std::string default_of(const KeySpec& key) { return key.default_text.empty() ? key.get(Config{}) : key.default_text; }
@@ -200,8 +185,24 @@ Config parse_config(const std::string& text, const std::string& file_name, const
   return config;
 }
 
+std::string read_small_file(const std::string& path, const std::string& kind) {
+  std::error_code ignored;
+  const std::string absolute = quote(std::filesystem::absolute(path, ignored).string());
+  require<ConfigError>(!std::filesystem::is_directory(path, ignored), "{} {} is a folder", kind, absolute);
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kLargestFileBytes + 1, '\0');
+  file.read(text.data(), kLargestFileBytes + 1);
+  require<ConfigError>(file.eof() || file.good(), "{} {} cannot be read: {}", kind, absolute,
+                       std::generic_category().message(errno));
+  require<ConfigError>(file.gcount() <= kLargestFileBytes, "{} {} has more than {} bytes: is it a config?", kind,
+                       absolute, kLargestFileBytes);
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
 Config load_config(const std::string& path, const std::vector<std::string>& overrides) {
-  return parse_config(read_file(path), path, overrides);
+  return parse_config(read_small_file(path, "config file"), path, overrides);
 }
 
 std::string config_to_toml(const Config& config) {

@@ -1,4 +1,5 @@
-// The configuration of a run: a TOML file with the tables [model], [data], [optim] and [train], parsed strictly.
+// The configuration of a run: a TOML file with the key `seed` and the tables [model], [data], [optim] and [train],
+// parsed strictly.
 //
 // Each key is defined once, in the table of train/config/config_schema.cpp; `config_reference()` prints all keys and
 // their allowed values. A value is set by `table.key=value` on the command line, else by the file, else by default. A
@@ -33,8 +34,9 @@ struct DataConfig {
   int64_t order = 3;             // ngram: each token depends on the order - 1 tokens before it
   std::vector<int64_t> offsets;  // skip: each token depends on the tokens at these distances before it
   std::vector<double> alpha;     // Dirichlet concentration of each level, the context-free one first
-  uint32_t seed = 1;
-  std::string path;  // text, tokens
+  uint32_t seed = 1;             // of the order in which sequences are drawn
+  uint32_t source_seed = 1;      // of what the data is: the probabilities of a synthetic dataset, the split by lines
+  std::string path;              // text, tokens
   data::TokenizerKind tokenizer = data::TokenizerKind::character;
   data::TextSplit split = data::TextSplit::position;
   double val_fraction = 0.1;
@@ -98,30 +100,40 @@ struct Origin {
   std::string place;  // prefix of errors about the value: "tiny.toml:3:1" or `argument "d_model=64"`
 };
 
+// The keys before the first table.
+struct GlobalConfig {
+  uint32_t seed = 1;  // the default of model.seed, data.seed and train.seed
+};
+
 struct Config {
+  GlobalConfig global;
   nn::GptConfig model;
   DataConfig data;
   OptimConfig optim;
   TrainConfig train;
 
   std::string file_name;                             // as given by the caller
-  std::map<std::string, Origin, std::less<>> given;  // by "table.key"; all other keys have their defaults
+  std::map<std::string, Origin, std::less<>> given;  // by KeySpec::path(); all other keys have their defaults
   std::vector<std::string> notices;  // one line each: values that were lowered to fit others, or that have no effect
 
   Origin origin(std::string_view key) const;
 };
 
-// Reads the file, then the overrides: `table.key=value`, or `key=value` if only one table has the key. Values are
-// written as in TOML, but strings need no quotes. Values that depend on others are filled in: num_kv_heads, d_ff,
-// alpha, run_dir ("runs/" and the name of the file without its extension, in the current directory), data.vocab_size
-// for bpe, and model.vocab_size for synthetic datasets. Relative paths start at the current directory; a leading ~ is
-// the home directory. Keys of the file that lose their effect through an override are reset to their defaults. If
-// train.steps is an override, warmup_steps and stop_after of the file are lowered to it, with a notice.
+// Reads the file, then the overrides: `table.key=value`, or `key=value` if only one table has the key (`seed=value` is
+// the key before the tables). Values are written as in TOML, but strings need no quotes. Values that depend on others
+// are filled in: the seeds of the tables, num_kv_heads, d_ff, alpha, run_dir ("runs/" and the name of the file without
+// its extension, in the current directory), data.vocab_size for bpe, and model.vocab_size for synthetic datasets.
+// Relative paths start at the current directory; a leading ~ is the home directory. Keys of the file that lose their
+// effect through an override are reset to their defaults. If train.steps is an override, warmup_steps and stop_after of
+// the file are lowered to it, with a notice.
 Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
 // The same for text in memory; file_name is used in errors and in run_dir.
 Config parse_config(const std::string& text, const std::string& file_name,
                     const std::vector<std::string>& overrides = {});
+
+// The text of a file of at most 1 MiB. kind: what the file is, for errors: "config file". Throws ConfigError.
+std::string read_small_file(const std::string& path, const std::string& kind);
 
 // The functions below need a Config that one of the two above returned.
 

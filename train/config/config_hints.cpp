@@ -62,7 +62,7 @@ constexpr ForeignKey kForeignKeys[] = {
 std::vector<std::string> table_names() {
   std::vector<std::string> names;
   for (const KeySpec& key : schema()) {
-    if (names.empty() || names.back() != key.table) {
+    if (!key.table.empty() && (names.empty() || names.back() != key.table)) {
       names.push_back(key.table);
     }
   }
@@ -130,7 +130,7 @@ std::string unknown_key_text(std::string_view table, std::string_view name) {
   const std::string shown = table.empty() ? show_name(name) : fmt::format("{} in [{}]", show_name(name), table);
   std::vector<std::string> homes, siblings;
   for (const KeySpec& key : schema()) {
-    if (key.name == name) homes.push_back("[" + key.table + "]");
+    if (key.name == name && !key.table.empty()) homes.push_back("[" + key.table + "]");
     if (key.table == table) siblings.push_back(key.name);
   }
   if (!homes.empty()) return fmt::format("key {} belongs to {}", shown, join_alternatives(homes));
@@ -140,8 +140,9 @@ std::string unknown_key_text(std::string_view table, std::string_view name) {
   if (const std::string near = near_key(table, name); !near.empty()) {
     return fmt::format("unknown key {}: did you mean {}?", shown, near);
   }
-  return siblings.empty() ? fmt::format("unknown key {}, `heed config` lists all keys", shown)
-                          : fmt::format("unknown key {}, that table has {}", shown, join_alternatives(siblings));
+  return siblings.empty() || table.empty()
+             ? fmt::format("unknown key {}, `heed config` lists all keys", shown)
+             : fmt::format("unknown key {}, that table has {}", shown, join_alternatives(siblings));
 }
 
 }  // namespace heed::train

@@ -103,7 +103,18 @@ bool uses_bpe(const DataConfig& data) {
   return data.source == DataSource::text && data.tokenizer == data::TokenizerKind::bpe;
 }
 
+// data.source_seed does not follow `seed`, so that runs of several seeds are on the same language.
+void fill_in_seeds(Config& config) {
+  const uint32_t seed = config.global.seed;
+  if (!config.given.contains("model.seed")) config.model.seed = seed;
+  if (!config.given.contains("data.seed")) config.data.seed = seed;
+  if (!config.given.contains("train.seed")) config.train.seed = seed;
+  if (!config.given.contains("data.source_seed") && config.given.contains("data.seed"))
+    config.data.source_seed = config.data.seed;
+}
+
 void fill_in(Config& config) {
+  fill_in_seeds(config);
   if (config.data.is_synthetic()) config.model.vocab_size = config.data.vocab_size;
   if (uses_bpe(config.data) && !config.given.contains("data.vocab_size")) config.data.vocab_size = 512;
   config.model.num_kv_heads = config.model.kv_heads();

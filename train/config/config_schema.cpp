@@ -49,6 +49,12 @@ class Table {
 // lower limits do not round to 0 in f32; for clip_norm, this holds for the factor on the gradients, clip_norm divided
 // by a norm of up to 1e38.
 
+void add_global_keys(std::vector<KeySpec>& keys) {
+  Table<GlobalConfig>(keys, "", &Config::global)
+      .add("seed", &GlobalConfig::seed, seed_number(),
+           "random seed of the whole run: the default of model.seed, data.seed and train.seed");
+}
+
 void add_model_keys(std::vector<KeySpec>& keys) {
   using nn::Activation, nn::GptConfig, nn::NormPosition, nn::Position;
   Table<GptConfig> model(keys, "model", &Config::model);
@@ -80,7 +86,7 @@ void add_model_keys(std::vector<KeySpec>& keys) {
   model.add("tie_embeddings", &GptConfig::tie_embeddings, boolean(),
             "tie the output projection (lm_head) to the token embedding");
   model.add("init_std", &GptConfig::init_std, number(1e-6, 10), "standard deviation of the initial weights");
-  model.add("seed", &GptConfig::seed, seed_number(), "random seed of weight initialisation");
+  model.add("seed", &GptConfig::seed, seed_number(), "random seed of weight initialisation").default_is("seed");
 }
 
 void add_text_keys(Table<DataConfig>& source) {
@@ -145,10 +151,13 @@ void add_data_keys(std::vector<KeySpec>& keys) {
            "context (the mean is the distribution for the shorter context); smaller is more peaked")
       .default_is("[32, 8, 4, 4, …]")
       .only_with("data.source", {"ngram", "skip"});
-  source.add(
-      "seed", &DataConfig::seed, seed_number(),
-      "random seed of a synthetic dataset's probabilities and of the sampled sequences; with split = \"lines\" of the "
-      "split too");
+  source.add("seed", &DataConfig::seed, seed_number(), "random seed of the sampled sequences").default_is("seed");
+  source
+      .add("source_seed", &DataConfig::source_seed, seed_number(),
+           "random seed of what is sampled from: a synthetic dataset's probabilities, the split by lines")
+      .default_is("data.seed if that is set, else 1")
+      .only_with("data.source", {"ngram", "skip"})
+      .only_with("data.split", {"lines"});
   source
       .add("path", &DataConfig::path, path_name(),
            "text file or token file; a relative path counts from the current folder, ~ is the home folder")
@@ -205,8 +214,10 @@ void add_train_keys(std::vector<KeySpec>& keys) {
            "sequences per forward/backward pass of a rank (gradient accumulation); must divide the batch of a rank; 0: "
            "all of it")
       .changeable();
-  train.add("seed", &TrainConfig::seed, seed_number(),
-            "random seed of the dropout masks; without dropout it has no effect");
+  train
+      .add("seed", &TrainConfig::seed, seed_number(),
+           "random seed of the dropout masks; without dropout it has no effect")
+      .default_is("seed");
   train
       .add("device", &TrainConfig::device,
            choice<DeviceChoice>(
@@ -329,6 +340,7 @@ std::string KeySpec::condition() const {
 const std::vector<KeySpec>& schema() {
   static const std::vector<KeySpec> keys = [] {
     std::vector<KeySpec> all;
+    add_global_keys(all);
     add_model_keys(all);
     add_data_keys(all);
     add_optim_keys(all);
@@ -339,7 +351,8 @@ const std::vector<KeySpec>& schema() {
 }
 
 bool is_table(std::string_view name) {
-  return std::any_of(schema().begin(), schema().end(), [&](const KeySpec& key) { return key.table == name; });
+  return !name.empty() &&
+         std::any_of(schema().begin(), schema().end(), [&](const KeySpec& key) { return key.table == name; });
 }
 
 const KeySpec* find_key(std::string_view table, std::string_view name) {
@@ -349,6 +362,7 @@ const KeySpec* find_key(std::string_view table, std::string_view name) {
 }
 
 std::vector<const KeySpec*> find_keys(std::string_view name) {
+  if (const KeySpec* global = find_key("", name)) return {global};
   std::vector<const KeySpec*> found;
   for (const KeySpec& key : schema()) {
     if (key.name == name) {

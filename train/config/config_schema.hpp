@@ -13,7 +13,7 @@
 namespace heed::train {
 
 struct KeySpec {
-  std::string table;
+  std::string table;  // empty: the key stands before the first table
   std::string name;
   std::string meaning;
   std::string allowed;                                   // completes "it must be …"
@@ -42,17 +42,18 @@ struct KeySpec {
   // Adds a condition. After several calls, one of the conditions is enough.
   KeySpec& only_with(std::string other, std::vector<std::string> values);
 
-  std::string path() const { return table + "." + name; }
+  std::string path() const { return table.empty() ? name : table + "." + name; }
   bool has_effect(const Config& config) const;
   std::string condition() const;  // `data.source = "skip"`; empty if the key always has an effect
 };
 
-// All keys in the order in which they are printed, those of one table together.
+// All keys in the order in which they are printed, those before the first table first, those of one table together.
 const std::vector<KeySpec>& schema();
 bool is_table(std::string_view name);
 
-// Returns nullptr if there is no such key.
+// table: empty for a key before the first table. Returns nullptr if there is no such key.
 const KeySpec* find_key(std::string_view table, std::string_view name);
+// The keys that `name` without a table can mean: a key before the first table alone, else one of each table.
 std::vector<const KeySpec*> find_keys(std::string_view name);
 
 }  // namespace heed::train

@@ -58,6 +58,11 @@ std::string home_folder() {
 
 }  // namespace
 
+std::string to_toml(const ConfigValue& value) {
+  require<ConfigError>(!std::holds_alternative<OtherValue>(value.data), "{} is no value of a key", value_text(value));
+  return value_text(value);
+}
+
 std::string describe_value(const ConfigValue& value) {
   static constexpr const char* kKinds[] = {"",         "the boolean ", "the integer ", "the number ", "the string ",
                                            "the list "};

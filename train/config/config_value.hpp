@@ -29,6 +29,9 @@ struct ConfigValue {
 // For an error message: the string "1e-3", the integer 0, the list [1, true].
 std::string describe_value(const ConfigValue& value);
 
+// As TOML. Throws ConfigError for OtherValue.
+std::string to_toml(const ConfigValue& value);
+
 // A TOML string in double quotes, always on one line.
 std::string quote(std::string_view text);
 

@@ -66,6 +66,27 @@ void add_table(const toml::key& name, const toml::table& table, std::vector<Toml
   }
 }
 
+void add_values(std::vector<std::string>& path, const toml::source_region& place, const toml::node& node,
+                std::vector<TomlValue>& values) {
+  if (const toml::table* table = node.as_table(); table && !table->empty()) {
+    for (auto&& [key, child] : *table) {
+      path.emplace_back(key.str());
+      add_values(path, key.source(), child, values);
+      path.pop_back();
+    }
+    return;
+  }
+  if (const toml::array* array = node.as_array(); array && array->is_array_of_tables()) {
+    for (std::size_t i = 0; i < array->size(); ++i) {
+      path.push_back(std::to_string(i));
+      add_values(path, (*array)[i].source(), (*array)[i], values);
+      path.pop_back();
+    }
+    return;
+  }
+  values.push_back({path, convert(node), place.begin.line, place.begin.column});
+}
+
 void skip_blanks(std::string_view& line) { line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size())); }
 
 // The name in a line of the form `[name]` (is_header) or `name =`; empty for any other line.
@@ -185,6 +206,17 @@ std::vector<TomlEntry> read_toml(const std::string& text) {
     return std::tie(a.line, a.column) < std::tie(b.line, b.column);
   });
   return entries;
+}
+
+std::vector<TomlValue> read_nested_toml(const std::string& text) {
+  const toml::table root = parse(text);
+  std::vector<TomlValue> values;
+  std::vector<std::string> path;
+  if (!root.empty()) add_values(path, root.source(), root, values);
+  std::stable_sort(values.begin(), values.end(), [](const TomlValue& a, const TomlValue& b) {
+    return std::tie(a.line, a.column) < std::tie(b.line, b.column);
+  });
+  return values;
 }
 
 std::optional<ConfigValue> read_toml_value(std::string_view text) {

@@ -36,6 +36,18 @@ struct TomlSyntaxError : Error {
 // Returns the entries in the order of the text. Throws TomlSyntaxError.
 std::vector<TomlEntry> read_toml(const std::string& text);
 
+// A value and the names of all tables around it: {"grid", "model", "num_heads"}. An element of an array of tables adds
+// its index: {"arm", "0", "name"}. An empty table has OtherValue.
+struct TomlValue {
+  std::vector<std::string> path;
+  ConfigValue value;
+  int64_t line = 0;
+  int64_t column = 0;
+};
+
+// Returns the values of nested tables in the order of the text. Throws TomlSyntaxError.
+std::vector<TomlValue> read_nested_toml(const std::string& text);
+
 // Parses a single value. Returns nullopt if the text is not exactly one value.
 std::optional<ConfigValue> read_toml_value(std::string_view text);
 

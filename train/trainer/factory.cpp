@@ -15,11 +15,17 @@ std::unique_ptr<data::Dataset> make_dataset(const Config& config, std::shared_pt
   const auto lines = [](int64_t count) { return count == 0 ? std::nullopt : std::optional(count); };
   switch (c.source) {
     case DataSource::ngram:
-      return std::make_unique<data::NgramDataset>(
-          data::NgramConfig{.order = c.order, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed});
+      return std::make_unique<data::NgramDataset>(data::NgramConfig{.order = c.order,
+                                                                    .vocab_size = c.vocab_size,
+                                                                    .alpha = c.alpha,
+                                                                    .seed = c.seed,
+                                                                    .source_seed = c.source_seed});
     case DataSource::skip:
-      return std::make_unique<data::SkipDataset>(
-          data::SkipConfig{.offsets = c.offsets, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed});
+      return std::make_unique<data::SkipDataset>(data::SkipConfig{.offsets = c.offsets,
+                                                                  .vocab_size = c.vocab_size,
+                                                                  .alpha = c.alpha,
+                                                                  .seed = c.seed,
+                                                                  .source_seed = c.source_seed});
     case DataSource::text:
       return data::make_text_dataset({.path = c.path,
                                       .tokenizer = c.tokenizer,
@@ -30,6 +36,7 @@ std::unique_ptr<data::Dataset> make_dataset(const Config& config, std::shared_pt
                                                 .val_lines = lines(c.val_lines),
                                                 .test_lines = lines(c.test_lines)},
                                       .seed = c.seed,
+                                      .split_seed = c.source_seed,
                                       .seq_len = config.model.seq_len,
                                       .known_tokenizer = std::move(tokenizer)},
                                      progress);

@@ -43,7 +43,7 @@ std::map<std::string, std::string> by_key(const std::string& text) {
     if (line.starts_with("[")) {
       table = line.substr(1, line.size() - 2);
     } else if (line.starts_with("  ") && line.size() > 2 && line[2] != ' ') {
-      found[table + "." + line.substr(2, line.find(' ', 2) - 2)] = line;
+      found[(table.empty() ? "" : table + ".") + line.substr(2, line.find(' ', 2) - 2)] = line;
     }
   }
   return found;

@@ -17,11 +17,12 @@ struct KeySample {
   std::string table, name;
   std::string value;                       // as in a file
   std::vector<std::string> partners = {};  // `table.key=value` that it needs to have an effect
-  std::string path() const { return table + "." + name; }
+  std::string path() const { return table.empty() ? name : table + "." + name; }
 };
 
 inline const std::vector<KeySample>& key_samples() {
   static const std::vector<KeySample> samples = {
+      {"", "seed", "3"},
       {"model", "num_layers", "3"},
       {"model", "d_model", "96"},
       {"model", "num_heads", "8"},
@@ -44,6 +45,7 @@ inline const std::vector<KeySample>& key_samples() {
       {"data", "offsets", "[1, 4]", {"data.source=skip"}},
       {"data", "alpha", "[3.5, 2.0, 1e-05]"},
       {"data", "seed", "0"},
+      {"data", "source_seed", "7"},
       {"data", "path", "\"text.txt\"", {"data.source=text"}},
       {"data", "tokenizer", "\"byte\"", {"data.source=text", "data.path=text.txt"}},
       {"data", "split", "\"lines\"", {"data.source=text", "data.path=text.txt"}},
@@ -106,6 +108,7 @@ inline void expect_contains(const std::string& text, const std::vector<std::stri
 
 // A file with one key besides the source, and an override with it.
 inline std::string file_with(const std::string& table, const std::string& line) {
+  if (table.empty()) return line + "\n" + kNgram;
   return table == "data" ? kNgram + line + "\n" : kNgram + ("[" + table + "]\n") + line + "\n";
 }
 

@@ -102,7 +102,8 @@ TEST(ConfigTest, EveryKeyIsReadFromAFile) {
     EXPECT_EQ(value_of(config, sample), sample.value) << sample.path();
     EXPECT_NE(sample.value, find_key(sample.table, sample.name)->get(Config{})) << sample.path();
     EXPECT_EQ(config.origin(sample.path()).kind, OriginKind::file) << sample.path();
-    EXPECT_EQ(config.origin(sample.path()).line, sample.table == "data" ? 3 : 4) << sample.path();
+    const int line = sample.table.empty() ? 1 : sample.table == "data" ? 3 : 4;
+    EXPECT_EQ(config.origin(sample.path()).line, line) << sample.path();
   }
 }
 
@@ -117,11 +118,28 @@ TEST(ConfigTest, EveryKeyIsReadFromTheCommandLine) {
 TEST(ConfigTest, EveryKeyOfOneTableNeedsNoTableOnTheCommandLine) {
   for (const KeySample& sample : key_samples()) {
     const std::vector<std::string> overrides = with_partner(sample, {sample.name + "=" + sample.value});
-    if (sample.name == "seed") {
-      expect_contains(config_error(kNgram, overrides), {"model.seed, data.seed or train.seed"});
-    } else {
-      EXPECT_EQ(value_of(parse_config(kNgram, "a.toml", overrides), sample), sample.value) << sample.path();
-    }
+    if (sample.name == "seed") continue;  // the key before the tables
+    EXPECT_EQ(value_of(parse_config(kNgram, "a.toml", overrides), sample), sample.value) << sample.path();
+  }
+}
+
+TEST(ConfigTest, OneSeedIsTheDefaultOfAll) {
+  const auto seeds = [](const std::string& text, const std::vector<std::string>& overrides) {
+    const Config c = parse_config(text, "a.toml", overrides);
+    return std::vector<uint32_t>{c.model.seed, c.data.seed, c.train.seed, c.data.source_seed};
+  };
+  using Seeds = std::vector<uint32_t>;
+  EXPECT_EQ(seeds(kNgram, {}), (Seeds{1, 1, 1, 1}));
+  EXPECT_EQ(seeds("seed = 3\n" + std::string(kNgram), {}), (Seeds{3, 3, 3, 1}));
+  EXPECT_EQ(seeds(kNgram, {"seed=3", "model.seed=4"}), (Seeds{4, 3, 3, 1}));
+  // As before there was a source_seed: the language followed data.seed.
+  EXPECT_EQ(seeds(kNgram, {"data.seed=5"}), (Seeds{1, 5, 1, 5}));
+  EXPECT_EQ(seeds(kNgram, {"seed=2", "data.seed=5", "source_seed=6"}), (Seeds{2, 5, 2, 6}));
+  // The written config means the same.
+  for (const char* seed : {"seed=3", "data.seed=5", "source_seed=6"}) {
+    const Config config = parse_config(kNgram, "a.toml", {seed});
+    EXPECT_EQ(seeds(config_to_toml(config), {}), seeds(kNgram, {seed})) << config_to_toml(config);
+    EXPECT_EQ(seeds(config_to_toml(config), {"seed=9"})[0], 9u);
   }
 }
 
