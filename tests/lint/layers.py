@@ -26,6 +26,7 @@ ROOMS = {
     "train/trainer": ["train/output", "train/config", "train/comm"],
     "train/run": ["train/output", "train/config", "train/comm", "train/checkpoint", "train/trainer"],
     "train/bench": ["train/output", "train/config", "train/comm", "train/trainer"],
+    "train/ablate": ["train/output", "train/config", "train/checkpoint", "train/trainer", "train/run"],
     "train/commands": [""],
 }
 
@@ -56,6 +57,8 @@ LIBRARY_PLACES = [
     (r"hwy/contrib/math/.*", r"autograd/cpu/simd\.hpp"),
     (r"hwy/.*", r"autograd/cpu/.*|.*_cpu\.cpp|tests/support/instruction_set\.cpp"),
     (r"toml\+\+/.*", r"train/config/[^/]*\.cpp"),
+    (r"boost/.*", r"train/ablate/statistics\.cpp"),
+    (r"nlohmann/.*", r"train/ablate/run_result\.cpp"),
     (r"CLI/.*", r"train/commands/[^/]*\.cpp"),
     (r"gtest/.*|gmock/.*", r"tests/.*"),
 ]

@@ -10,6 +10,7 @@
 
 #include "autograd/core/check.hpp"
 #include "data/prepare.hpp"
+#include "train/ablate/ablation.hpp"
 #include "train/bench/bench.hpp"
 #include "train/commands/command_options.hpp"
 #include "train/commands/commands.hpp"
@@ -41,6 +42,7 @@ struct Arguments {
   Device device = Device::cpu;  // device and dtype of bench
   DType dtype = DType::f32;
   train::BenchStepOptions bench_step;
+  train::AblationOptions ablation;
 };
 
 // A shell ends a loop at Ctrl-C only if the command in it was killed by the signal, not if it returned 130. For signals
@@ -104,6 +106,23 @@ void add_train(CLI::App& app, Arguments& arguments, const Runner& run) {
           if (ranks.size() == 1) arguments.stop_signal = signal;
           return signal == 0 ? 0 : 128 + signal;
         });
+  });
+}
+
+void add_ablate(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command =
+      app.add_subcommand("ablate", "Train several settings of a config with several seeds each, and compare them.");
+  add_path(command, "sweep", arguments.config,
+           "A TOML file that names a base config, and a [grid] of values or [[arm]] tables.")
+      ->required();
+  command->add_option("overrides", arguments.overrides,
+                      "run_dir=FOLDER, seeds=NUMBER, and table.key=value … for all arms.");
+  add_integer(command, "--jobs", arguments.ablation.jobs, {0, 4096},
+              "Runs side by side; 0: one for each processor or GPU.");
+  run.alone(command, "ablate", [&] {
+    const train::Sweep sweep = train::load_sweep(arguments.config, arguments.overrides);
+    arguments.stop_signal = train::run_ablation(sweep, arguments.ablation);
+    return arguments.stop_signal == 0 ? 0 : 128 + arguments.stop_signal;
   });
 }
 
@@ -262,6 +281,7 @@ int main(int argc, char** argv) {
   int code = 0;
   const Runner run{code};
   add_train(app, arguments, run);
+  add_ablate(app, arguments, run);
   add_generate(app, arguments, run);
   add_data(app, arguments, run);
   add_eval(app, arguments, run);

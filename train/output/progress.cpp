@@ -141,6 +141,22 @@ std::string join_fields(const std::vector<std::string>& fields, int64_t columns)
   return join(shown);
 }
 
+std::string wrap_words(std::string_view text, int64_t columns, int64_t indent) {
+  std::string lines, line;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    const std::string word(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.empty() && display_columns(line) + 1 + display_columns(word) > columns) {
+      lines += line + "\n";
+      line = std::string(static_cast<size_t>(indent), ' ') + word;
+    } else {
+      line += (line.empty() ? "" : " ") + word;
+    }
+  }
+  return lines + line + "\n";
+}
+
 bool ProgressLine::is_due() const {
   constexpr std::chrono::milliseconds kInterval(100);
   return enabled_ && std::chrono::steady_clock::now() - last_ >= kInterval;

@@ -41,6 +41,10 @@ std::string progress_text(const ProgressFields& fields, int64_t columns);
 // Joins fields with two spaces; drops fields from the last one on until they fit, but never the first.
 std::string join_fields(const std::vector<std::string>& fields, int64_t columns = std::numeric_limits<int64_t>::max());
 
+// The words of a paragraph in lines of at most `columns` columns, each with its line feed; lines after the first begin
+// with `indent` spaces.
+std::string wrap_words(std::string_view text, int64_t columns, int64_t indent = 0);
+
 class ProgressLine {
  public:
   // Writes text to `descriptor`; must not throw.

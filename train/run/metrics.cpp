@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -74,12 +75,63 @@ void replace(const fs::path& path, const std::string& text) {
   }
 }
 
+// A cell; nullopt if it is empty.
+struct Cell {
+  std::optional<double> value;
+  bool is_number = true;
+};
+
+Cell parse_cell(std::string_view& rest) {
+  const size_t end = std::min(rest.find(','), rest.size());
+  const std::string_view text = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  if (text.empty()) return {};
+  double value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return {value, error == std::errc() && stop == text.data() + text.size()};
+}
+
+// nullopt if it is no row.
+std::optional<MetricsRow> parse_row(std::string_view line) {
+  MetricsRow row;
+  double step = 0, tokens = 0;
+  double* const required[] = {&step,          &tokens,           &row.train_loss, nullptr, &row.learning_rate,
+                              &row.grad_norm, &row.tokens_per_s, &row.seconds};
+  for (double* target : required) {
+    const Cell cell = parse_cell(line);
+    if (!cell.is_number || (target != nullptr && !cell.value)) return std::nullopt;
+    if (target == nullptr)
+      row.val_loss = cell.value;
+    else
+      *target = *cell.value;
+  }
+  const Cell last = parse_cell(line);
+  row.final_val_loss = last.value;
+  row.step = static_cast<int64_t>(step);
+  row.tokens = static_cast<int64_t>(tokens);
+  return last.is_number && line.empty() ? std::optional(row) : std::nullopt;
+}
+
 std::string number(std::optional<double> value) { return value ? fmt::format("{:.9g}", *value) : ""; }
 
 }  // namespace
 
 bool starts_with_metrics_header(std::string_view text) {
   return text.starts_with(kMetricsHeader) || text.starts_with(kOldHeader);
+}
+
+std::vector<MetricsRow> read_metrics(const fs::path& path) {
+  const std::string text = read_text(path), name = data::quoted_path(path.string());
+  require<DataError>(starts_with_metrics_header(text), "{} does not begin with the line {}", name,
+                     kMetricsHeader.substr(0, kMetricsHeader.size() - 1));
+  std::vector<MetricsRow> rows;
+  std::string_view rest = text;
+  for (size_t end = rest.find('\n'); (rest.remove_prefix(end + 1), end = rest.find('\n')) != rest.npos;) {
+    const std::optional<MetricsRow> row = parse_row(rest.substr(0, end));
+    require<DataError>(row.has_value(), "{}: line {} is no row of numbers", name, rows.size() + 2);
+    rows.push_back(*row);
+  }
+  return rows;
 }
 
 MetricsFile::MetricsFile(const fs::path& path, std::optional<int64_t> resumed_step) : path_(path) {

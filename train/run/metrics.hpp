@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace heed::train {
 
@@ -27,6 +28,10 @@ struct MetricsRow {
   double learning_rate = 0, grad_norm = 0, tokens_per_s = 0, seconds = 0;
   std::optional<double> final_val_loss = {};
 };
+
+// The rows of a metrics.csv, of this version or of the previous one, whose run may still be going on: a last line
+// without its line feed is left out. Throws DataError with the file and the line.
+std::vector<MetricsRow> read_metrics(const std::filesystem::path& path);
 
 class MetricsFile {
  public:

@@ -291,8 +291,8 @@ class Run {
     }
     s.best_val_loss = state_.best_val_loss;
     if (s.best_val_loss && state_.best_val_targets > 0) s.best_val_targets = state_.best_val_targets;
-    const auto entropies = trainer_.dataset().entropies(config_.model.seq_len);
-    if (!entropies.empty()) s.entropy = entropies.back().nats;
+    s.entropies = trainer_.dataset().entropies(config_.model.seq_len);
+    if (!s.entropies.empty()) s.entropy = s.entropies.back().nats;
     s.tokens_per_s = rate();
     s.seconds = wall_seconds_before_ + seconds_since(begin_);
     s.waited_s_per_step = waited_s_per_step_;

@@ -7,11 +7,6 @@
 namespace heed::train {
 namespace {
 
-const char* status_name(RunStatus status) {
-  constexpr const char* kNames[] = {"running", "completed", "stopped", "diverged", "failed"};
-  return kNames[static_cast<size_t>(status)];
-}
-
 template <class T>
 std::string number_or_null(std::optional<T> value) {
   return value ? json::number(*value) : "null";
@@ -22,15 +17,34 @@ std::string config_object(const Config& config) {
   std::vector<std::pair<std::string, std::string>> tables, keys;
   for (size_t i = 0; i < schema().size(); ++i) {
     const KeySpec& key = schema()[i];
-    if (key.has_effect(config)) keys.emplace_back(key.name, key.get(config));
-    if (i + 1 < schema().size() && schema()[i + 1].table == key.table) continue;
+    if (key.table.empty())
+      tables.emplace_back(key.name, key.get(config));
+    else if (key.has_effect(config))
+      keys.emplace_back(key.name, key.get(config));
+    if (key.table.empty() || (i + 1 < schema().size() && schema()[i + 1].table == key.table)) continue;
     tables.emplace_back(key.table, json::object(keys));
     keys.clear();
   }
   return json::object(tables);
 }
 
+// [{"context_tokens": 0, "name": "unigram", "nats": 2.83}, …]
+std::string entropy_list(const std::vector<data::ContextEntropy>& entropies) {
+  std::vector<std::string> list;
+  for (const data::ContextEntropy& one : entropies) {
+    list.push_back(json::object({{"context_tokens", json::number(one.context_tokens)},
+                                 {"name", json::text(one.name)},
+                                 {"nats", json::number(one.nats)}}));
+  }
+  return json::list(list);
+}
+
 }  // namespace
+
+const char* status_name(RunStatus status) {
+  constexpr const char* kNames[] = {"running", "completed", "stopped", "diverged", "failed"};
+  return kNames[static_cast<size_t>(status)];
+}
 
 std::string summary_to_json(const Summary& s, const Config& config) {
   const std::pair<const char*, std::string> members[] = {{"status", json::text(status_name(s.status))},
@@ -46,6 +60,7 @@ std::string summary_to_json(const Summary& s, const Config& config) {
                                                          {"test_loss", number_or_null(s.test_loss)},
                                                          {"entropy", number_or_null(s.entropy)},
                                                          {"excess", number_or_null(s.excess)},
+                                                         {"entropies", entropy_list(s.entropies)},
                                                          {"waited_s_per_step", number_or_null(s.waited_s_per_step)},
                                                          {"tokens_per_s", json::number(s.tokens_per_s)},
                                                          {"seconds", json::number(s.seconds)},

@@ -3,13 +3,18 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "data/dataset.hpp"
 #include "train/config/config.hpp"
 
 namespace heed::train {
 
 // A run that was killed keeps the status "running".
 enum class RunStatus { running, completed, stopped, diverged, failed };
+
+// "running", "completed" …
+const char* status_name(RunStatus status);
 
 struct Summary {
   RunStatus status = RunStatus::running;
@@ -27,8 +32,9 @@ struct Summary {
   std::optional<double> best_val_loss = {};
   std::optional<int64_t> best_val_targets = {};
   std::optional<double> test_loss = {}, entropy = {}, excess = {};
-  double tokens_per_s = 0;  // during training steps
-  double seconds = 0;       // total
+  std::vector<data::ContextEntropy> entropies = {};  // Dataset::entropies(): empty if the dataset has none
+  double tokens_per_s = 0;                           // during training steps
+  double seconds = 0;                                // total
   int64_t peak_memory_bytes = 0;
   // Seconds per step of waiting for other ranks, on the CPU: the mean over the ranks. Empty for one rank.
   std::optional<double> waited_s_per_step = {};

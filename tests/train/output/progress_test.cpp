@@ -16,6 +16,14 @@ const ProgressFields kTraining{.fraction = 0.5,
                                .details = {"loss 1.2345", "val 1.3000", "excess 0.0500", "58.4k tokens/s"},
                                .eta = "ETA 0:42"};
 
+TEST(WrapWords, KeepsLinesShortAndWordsWhole) {
+  EXPECT_EQ(wrap_words("one two three", 7), "one two\nthree\n");
+  EXPECT_EQ(wrap_words("one two three", 7, 2), "one two\n  three\n");
+  EXPECT_EQ(wrap_words("± ± ±", 3), "± ±\n±\n");
+  EXPECT_EQ(wrap_words("unbreakable", 4), "unbreakable\n");
+  EXPECT_EQ(wrap_words("", 4), "\n");
+}
+
 TEST(Terminal, CountsColumnsNotBytes) {
   EXPECT_EQ(display_columns(""), 0);
   EXPECT_EQ(display_columns("abc"), 3);

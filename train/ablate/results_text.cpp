@@ -1,0 +1,260 @@
+#include <algorithm>
+
+#include "autograd/core/host_limits.hpp"
+#include "train/ablate/results.hpp"
+#include "train/output/number_text.hpp"
+#include "train/output/progress.hpp"
+
+namespace heed::train {
+namespace {
+
+std::string csv_text(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
+}
+
+std::string csv_number(std::optional<double> value) { return value ? fmt::format("{:.9g}", *value) : ""; }
+
+std::string csv_mean(const Sample& sample) { return sample.count > 0 ? csv_number(sample.mean) : ""; }
+
+std::string csv_row(const std::vector<std::string>& cells) { return fmt::format("{}\n", fmt::join(cells, ",")); }
+
+std::string column_of(const data::ContextEntropy& entropy) { return "step_below_" + entropy.name; }
+
+// The entropies of the arm that has most of them: arms may have datasets of different orders.
+std::vector<data::ContextEntropy> entropies_of(const SweepResults& results) {
+  std::vector<data::ContextEntropy> longest;
+  for (const ArmResult& arm : results.arms) {
+    if (arm.passed.size() <= longest.size()) continue;
+    longest.clear();
+    for (const auto& [entropy, steps] : arm.passed) longest.push_back(entropy);
+  }
+  return longest;
+}
+
+// Rows of cells in columns, two spaces apart; the first row is the header. The first column is flush left, and so is
+// the last one if `left_last`.
+std::string in_columns(const std::vector<std::vector<std::string>>& rows, bool left_last) {
+  std::vector<int64_t> widths(rows.front().size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_columns(row[i]));
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string fill(static_cast<size_t>(widths[i] - display_columns(row[i])), ' ');
+      const bool is_left = i == 0 || (left_last && i + 1 == row.size());
+      line += (i == 0 ? "" : "  ") + (is_left ? row[i] + fill : fill + row[i]);
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string with_sd(const Sample& sample) {
+  if (sample.count == 0) return "-";
+  return loss_text(sample.mean) + (sample.sd ? " ± " + loss_text(*sample.sd) : "");
+}
+
+std::string p_text(double p) { return p < 0.001 ? "p < 0.001" : fmt::format("p = {:.3f}", p); }
+
+std::string comparison(const SweepResults& results, const ArmResult& arm) {
+  if (&arm == &results.arms[results.sweep->baseline]) return "baseline";
+  if (!arm.test) return arm.verdict();
+  return fmt::format("{:+.4f} ± {:.4f}, {}: {}", arm.test->difference.mean, arm.test->half_width, p_text(arm.test->p),
+                     arm.verdict());
+}
+
+std::string losses(const SweepResults& results, const std::vector<std::string>& names) {
+  const bool has_excess =
+      std::any_of(results.arms.begin(), results.arms.end(), [](const ArmResult& arm) { return arm.excess.count > 0; });
+  std::vector<std::vector<std::string>> rows{{"arm", "val loss"}};
+  if (has_excess) rows[0].push_back("excess");
+  rows[0].push_back("against " + names[results.sweep->baseline]);
+  for (size_t i = 0; i < results.arms.size(); ++i) {
+    const ArmResult& arm = results.arms[i];
+    std::vector<std::string> row{names[i], with_sd(arm.val_loss)};
+    if (has_excess) row.push_back(arm.excess.count > 0 ? loss_text(arm.excess.mean) : "-");
+    row.push_back(comparison(results, arm));
+    rows.push_back(row);
+  }
+  return in_columns(rows, true);
+}
+
+std::string costs(const SweepResults& results, const std::vector<std::string>& names) {
+  std::vector<std::vector<std::string>> rows{
+      {"arm", "parameters", "head size", "KV cache", "activations", "peak memory", "tokens/s"}};
+  for (size_t i = 0; i < results.arms.size(); ++i) {
+    const ArmResult& arm = results.arms[i];
+    const auto bytes = [](const Sample& sample) {
+      return sample.count > 0 ? human_bytes(static_cast<int64_t>(sample.mean)) : "-";
+    };
+    rows.push_back({names[i], arm.parameters() ? count_text(static_cast<double>(*arm.parameters())) : "-",
+                    fmt::format("{}", arm.head_size()), human_bytes(arm.kv_cache_bytes()),
+                    human_bytes(arm.activation_bytes()), bytes(arm.peak_memory),
+                    arm.tokens_per_s.count > 0 ? count_text(arm.tokens_per_s.mean) : "-"});
+  }
+  return in_columns(rows, false);
+}
+
+// The mean step at which each shorter context's entropy was passed, and how many runs did if not all.
+std::string clock(const SweepResults& results, const std::vector<std::string>& names, int64_t columns) {
+  const std::vector<data::ContextEntropy> entropies = entropies_of(results);
+  if (entropies.empty()) return "";
+  std::vector<std::vector<std::string>> rows{{"arm"}};
+  for (const data::ContextEntropy& entropy : entropies) {
+    rows[0].push_back(fmt::format("{} {}", entropy.name, loss_text(entropy.nats)));
+  }
+  rows[0].emplace_back("spikes");
+  for (size_t i = 0; i < results.arms.size(); ++i) {
+    const ArmResult& arm = results.arms[i];
+    std::vector<std::string> row{names[i]};
+    for (size_t k = 0; k < entropies.size(); ++k) {
+      const Sample steps = k < arm.passed.size() ? arm.passed[k].second : Sample();
+      const std::string share = steps.count < arm.complete ? fmt::format(" ({}/{})", steps.count, arm.complete) : "";
+      row.push_back(steps.count > 0 ? fmt::format("{:.0f}{}", steps.mean, share) : "never");
+    }
+    row.push_back(arm.grad_norm_spikes.count > 0 ? number_text(arm.grad_norm_spikes.mean) : "-");
+    rows.push_back(row);
+  }
+  return "\n" + in_columns(rows, false) +
+         wrap_words(
+             "Mean step after which the validation loss was below the entropy of a shorter context; gradient-norm "
+             "spikes per run.",
+             columns);
+}
+
+std::string explanation(const SweepResults& results) {
+  const Sweep& sweep = *results.sweep;
+  if (sweep.seeds < 2) return "one seed: no noise is known, and no difference can be told from it; set seeds = 5";
+  std::string text = fmt::format("val loss: mean ± standard deviation over {} seeds.", sweep.seeds);
+  if (results.arms.size() < 2) return text;
+  text += fmt::format(
+      " against: mean difference over the seeds ± its {:g} % interval, from a paired two-sided t-test with "
+      "Bonferroni's "
+      "correction for {}.",
+      100 * (1 - sweep.significance), plural(results.comparisons(), "comparison"));
+  double largest = 0;
+  for (const ArmResult& arm : results.arms) largest = std::max(largest, arm.detectable);
+  if (largest == 0) return text;
+  return text + fmt::format(" With the noise seen here, {} show a true difference of {} with probability {:g} %.",
+                            plural(sweep.seeds, "seed"), number_text(largest, 2), 100 * kPower);
+}
+
+std::string failures(const SweepResults& results, const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < results.arms.size(); ++i) {
+    const ArmResult& arm = results.arms[i];
+    if (arm.diverged > 0) text += fmt::format("{}: {} of {} runs diverged\n", names[i], arm.diverged, arm.runs.size());
+    if (arm.failed > 0) text += fmt::format("{}: {} of {} runs failed\n", names[i], arm.failed, arm.runs.size());
+  }
+  return text.empty() ? text : text + "The losses above are those of the other runs.\n";
+}
+
+// The names of the arms, or their numbers if a name is too long for a table; then with a legend.
+std::vector<std::string> short_names(const SweepResults& results, int64_t columns, std::string& legend) {
+  std::vector<std::string> names;
+  int64_t longest = 0;
+  for (const ArmResult& arm : results.arms) {
+    names.push_back(arm.arm->name);
+    longest = std::max(longest, display_columns(arm.arm->name));
+  }
+  constexpr int64_t kOthers = 66;  // of the widest table, without the names
+  if (longest + kOthers <= columns || longest <= 14) return names;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string number = fmt::format("{}", i + 1);
+    legend += fmt::format("{}: {}\n", number, names[i]);
+    names[i] = number;
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string arms_csv(const SweepResults& results) {
+  const std::vector<data::ContextEntropy> entropies = entropies_of(results);
+  std::vector<std::string> header{"arm",       "runs",           "complete",         "diverged",
+                                  "failed",    "val_loss",       "val_loss_sd",      "excess",
+                                  "excess_sd", "difference",     "interval_low",     "interval_high",
+                                  "p",         "verdict",        "detectable",       "parameters",
+                                  "head_size", "kv_cache_bytes", "activation_bytes", "grad_norm_spikes"};
+  for (const data::ContextEntropy& entropy : entropies) header.push_back(column_of(entropy));
+  std::string text = csv_row(header);
+  for (const ArmResult& arm : results.arms) {
+    const bool is_baseline = &arm == &results.arms[results.sweep->baseline];
+    std::vector<std::string> row{csv_text(arm.arm->name),         fmt::format("{}", arm.runs.size()),
+                                 fmt::format("{}", arm.complete), fmt::format("{}", arm.diverged),
+                                 fmt::format("{}", arm.failed),   csv_mean(arm.val_loss),
+                                 csv_number(arm.val_loss.sd),     csv_mean(arm.excess),
+                                 csv_number(arm.excess.sd)};
+    const std::optional<PairedTest>& t = arm.test;
+    const double mean = t ? t->difference.mean : 0;
+    for (const double value : {mean, mean - (t ? t->half_width : 0), mean + (t ? t->half_width : 0), t ? t->p : 0}) {
+      row.push_back(t ? csv_number(value) : "");
+    }
+    row.push_back(is_baseline ? "baseline" : arm.verdict());
+    row.push_back(t ? csv_number(arm.detectable) : "");
+    row.push_back(arm.parameters() ? fmt::format("{}", *arm.parameters()) : "");
+    for (const int64_t value : {arm.head_size(), arm.kv_cache_bytes(), arm.activation_bytes()}) {
+      row.push_back(fmt::format("{}", value));
+    }
+    row.push_back(csv_mean(arm.grad_norm_spikes));
+    for (size_t k = 0; k < entropies.size(); ++k) {
+      row.push_back(k < arm.passed.size() ? csv_mean(arm.passed[k].second) : "");
+    }
+    text += csv_row(row);
+  }
+  return text;
+}
+
+std::string runs_csv(const SweepResults& results) {
+  const std::vector<data::ContextEntropy> entropies = entropies_of(results);
+  std::vector<std::string> header{"arm",      "seed",   "status",        "steps",           "train_loss",
+                                  "val_loss", "excess", "best_val_loss", "grad_norm_spikes"};
+  for (const data::ContextEntropy& entropy : entropies) header.push_back(column_of(entropy));
+  std::string text = csv_row(header);
+  for (const ArmResult& arm : results.arms) {
+    for (size_t k = 0; k < arm.runs.size(); ++k) {
+      const std::string seed = fmt::format("{}", results.sweep->seed(*arm.arm, static_cast<int64_t>(k)));
+      std::vector<std::string> row{csv_text(arm.arm->name), seed};
+      if (const auto& run = arm.runs[k]) {
+        const Summary& s = run->summary;
+        row.insert(row.end(),
+                   {status_name(s.status), fmt::format("{}", s.steps), csv_number(s.train_loss), csv_number(s.val_loss),
+                    csv_number(s.excess), csv_number(s.best_val_loss), fmt::format("{}", run->grad_norm_spikes)});
+        for (const PassedEntropy& one : run->passed) row.push_back(one.step ? fmt::format("{}", *one.step) : "");
+      } else {
+        row.emplace_back("not started");
+      }
+      row.resize(header.size());
+      text += csv_row(row);
+    }
+  }
+  return text;
+}
+
+std::string speed_csv(const SweepResults& results) {
+  std::string text = csv_row({"arm", "seed", "tokens_per_s", "seconds", "peak_memory_bytes"});
+  for (const ArmResult& arm : results.arms) {
+    for (size_t k = 0; k < arm.runs.size(); ++k) {
+      if (!arm.runs[k]) continue;
+      const Summary& s = arm.runs[k]->summary;
+      text +=
+          csv_row({csv_text(arm.arm->name), fmt::format("{}", results.sweep->seed(*arm.arm, static_cast<int64_t>(k))),
+                   csv_number(s.tokens_per_s), csv_number(s.seconds), fmt::format("{}", s.peak_memory_bytes)});
+    }
+  }
+  return text;
+}
+
+std::string results_table(const SweepResults& results, int64_t columns) {
+  std::string legend;
+  const std::vector<std::string> names = short_names(results, columns, legend);
+  return legend + losses(results, names) + failures(results, names) + wrap_words(explanation(results), columns) + "\n" +
+         costs(results, names) + clock(results, names, columns);
+}
+
+}  // namespace heed::train

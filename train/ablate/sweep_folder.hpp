@@ -1,0 +1,49 @@
+// The folder of a sweep. heed ablate uses only folders that it made or found empty, and replaces
+// only its own files:
+//
+//   .heed/ablation              marks the folder
+//   .heed/claims/               a lock file for each run: the process that trains it holds flock(2) on the file
+//   configs/<arm>.toml          the resolved config of each arm; an arm is the same sweep only if it is the same config
+//   runs/<arm>/seed-<seed>/     the run folders of heed train
+//   logs/<arm>.seed-<seed>.txt  what heed train printed
+//   ablation.csv, runs.csv, speed.csv, table.txt, ablation.h5    the results (train/ablate/results.hpp)
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "data/io/descriptor.hpp"
+#include "train/ablate/sweep.hpp"
+
+namespace heed::train {
+
+class SweepFolder {
+ public:
+  // Creates and marks the folder, or checks that it is the folder of this sweep: the same arms, in the same order, with
+  // the same configs; the seeds may be more or fewer than before. Keeps a reference to the sweep. Throws ConfigError,
+  // one line that names run_dir, before anything is changed.
+  explicit SweepFolder(const Sweep& sweep);
+
+  std::filesystem::path path() const { return path_; }
+  std::filesystem::path config_file(const Arm& arm) const { return path_ / "configs" / (arm.folder + ".toml"); }
+  std::filesystem::path run_folder(const Arm& arm, uint32_t seed) const;
+  std::filesystem::path log_file(const Arm& arm, uint32_t seed) const;
+
+  // Claims a run for this process until the descriptor is closed; nullopt if another process has claimed it. Also
+  // claims on a file system without locks.
+  std::optional<data::Descriptor> claim(const Arm& arm, uint32_t seed) const;
+
+  // Replaces a file of the folder atomically. Throws Error with its name.
+  void write(const std::string& name, std::string_view bytes) const;
+
+ private:
+  void require_own() const;
+  void require_same_sweep() const;
+
+  const Sweep& sweep_;
+  std::filesystem::path path_;
+};
+
+}  // namespace heed::train
