@@ -86,7 +86,7 @@ std::string losses(const SweepResults& results, const std::vector<std::string>& 
 
 std::string costs(const SweepResults& results, const std::vector<std::string>& names) {
   std::vector<std::vector<std::string>> rows{
-      {"arm", "parameters", "head size", "KV cache", "activations", "peak memory", "tokens/s"}};
+      {"arm", "parameters", "head size", "KV cache", "activations", "peak memory", "tokens/s", "spikes"}};
   for (size_t i = 0; i < results.arms.size(); ++i) {
     const ArmResult& arm = results.arms[i];
     const auto bytes = [](const Sample& sample) {
@@ -95,35 +95,40 @@ std::string costs(const SweepResults& results, const std::vector<std::string>& n
     rows.push_back({names[i], arm.parameters() ? count_text(static_cast<double>(*arm.parameters())) : "-",
                     fmt::format("{}", arm.head_size()), human_bytes(arm.kv_cache_bytes()),
                     human_bytes(arm.activation_bytes()), bytes(arm.peak_memory),
-                    arm.tokens_per_s.count > 0 ? count_text(arm.tokens_per_s.mean) : "-"});
+                    arm.tokens_per_s.count > 0 ? count_text(arm.tokens_per_s.mean) : "-",
+                    arm.grad_norm_spikes.count > 0 ? number_text(arm.grad_norm_spikes.mean) : "-"});
   }
   return in_columns(rows, false);
 }
 
-// The mean step at which each shorter context's entropy was passed, and how many runs did if not all.
+// The mean step after which each shorter context's entropy was passed; if not all runs passed it, how many did.
+std::string passed_text(const ArmResult& arm, const Sample& steps) {
+  if (steps.count == 0) return "never";
+  return steps.count < arm.complete ? fmt::format("{}/{}", steps.count, arm.complete)
+                                    : fmt::format("{:.0f}", steps.mean);
+}
+
 std::string clock(const SweepResults& results, const std::vector<std::string>& names, int64_t columns) {
   const std::vector<data::ContextEntropy> entropies = entropies_of(results);
   if (entropies.empty()) return "";
-  std::vector<std::vector<std::string>> rows{{"arm"}};
+  std::vector<std::vector<std::string>> rows(2, {""});
+  rows[0][0] = "arm";
   for (const data::ContextEntropy& entropy : entropies) {
-    rows[0].push_back(fmt::format("{} {}", entropy.name, loss_text(entropy.nats)));
+    rows[0].push_back(entropy.name);
+    rows[1].push_back(loss_text(entropy.nats));
   }
-  rows[0].emplace_back("spikes");
   for (size_t i = 0; i < results.arms.size(); ++i) {
     const ArmResult& arm = results.arms[i];
     std::vector<std::string> row{names[i]};
     for (size_t k = 0; k < entropies.size(); ++k) {
-      const Sample steps = k < arm.passed.size() ? arm.passed[k].second : Sample();
-      const std::string share = steps.count < arm.complete ? fmt::format(" ({}/{})", steps.count, arm.complete) : "";
-      row.push_back(steps.count > 0 ? fmt::format("{:.0f}{}", steps.mean, share) : "never");
+      row.push_back(passed_text(arm, k < arm.passed.size() ? arm.passed[k].second : Sample()));
     }
-    row.push_back(arm.grad_norm_spikes.count > 0 ? number_text(arm.grad_norm_spikes.mean) : "-");
     rows.push_back(row);
   }
   return "\n" + in_columns(rows, false) +
          wrap_words(
-             "Mean step after which the validation loss was below the entropy of a shorter context; gradient-norm "
-             "spikes per run.",
+             "Mean step after which the validation loss was below the entropy of a shorter context; a fraction: only "
+             "so many of the runs were.",
              columns);
 }
 
@@ -162,8 +167,8 @@ std::vector<std::string> short_names(const SweepResults& results, int64_t column
     names.push_back(arm.arm->name);
     longest = std::max(longest, display_columns(arm.arm->name));
   }
-  constexpr int64_t kOthers = 66;  // of the widest table, without the names
-  if (longest + kOthers <= columns || longest <= 14) return names;
+  constexpr int64_t kOthers = 73;  // of the widest table, without the names
+  if (longest + kOthers <= columns || longest <= 8) return names;
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string number = fmt::format("{}", i + 1);
     legend += fmt::format("{}: {}\n", number, names[i]);
@@ -203,7 +208,8 @@ std::string arms_csv(const SweepResults& results) {
     }
     row.push_back(csv_mean(arm.grad_norm_spikes));
     for (size_t k = 0; k < entropies.size(); ++k) {
-      row.push_back(k < arm.passed.size() ? csv_mean(arm.passed[k].second) : "");
+      const bool all_passed = k < arm.passed.size() && arm.passed[k].second.count == arm.complete;
+      row.push_back(all_passed ? csv_mean(arm.passed[k].second) : "");
     }
     text += csv_row(row);
   }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <sstream>
 
@@ -70,25 +71,25 @@ SweepFolder::SweepFolder(const Sweep& sweep) : sweep_(sweep), path_(sweep.folder
 void SweepFolder::require_own() const {
   require<ConfigError>(!fs::exists(path_) || fs::is_directory(path_), "run_dir: {} is a file, it must be a folder; {}",
                        path_.string(), kChoose);
-  require<ConfigError>(fs::is_regular_file(path_ / ".heed/ablation") || is_new_folder(path_),
-                       "run_dir: {} is not empty and no folder of heed ablate; {}", path_.string(), kChoose);
+  // In this order: a process that makes more entries has made the mark before.
+  const bool is_new = is_new_folder(path_), is_marked = fs::is_regular_file(path_ / ".heed/ablation");
+  require<ConfigError>(is_new || is_marked, "run_dir: {} is not empty and no folder of heed ablate; {}", path_.string(),
+                       kChoose);
 }
 
+// By the files that are there: another process may be writing more of them.
 void SweepFolder::require_same_sweep() const {
   if (!fs::exists(path_ / "configs")) return;
-  size_t known = 0;
-  for (const Arm& arm : sweep_.arms) {
-    const fs::path file = config_file(arm);
-    if (!fs::exists(file)) continue;
-    ++known;
-    const std::string before = read_small_file(file.string(), "config file"), now = config_text(arm);
+  for (const auto& entry : fs::directory_iterator(path_ / "configs")) {
+    if (entry.path().extension() != ".toml") continue;
+    const auto is_it = [&](const Arm& arm) { return config_file(arm) == entry.path(); };
+    const auto arm = std::find_if(sweep_.arms.begin(), sweep_.arms.end(), is_it);
+    require<ConfigError>(arm != sweep_.arms.end(), "run_dir: {} holds another sweep, with the arm {}; {}",
+                         path_.string(), entry.path().stem().string(), kChoose);
+    const std::string before = read_small_file(entry.path().string(), "config file"), now = config_text(*arm);
     require<ConfigError>(before == now, "run_dir: {} holds another sweep: arm \"{}\" had {}; {}", path_.string(),
-                         arm.name, first_difference(before, now), kChoose);
+                         arm->name, first_difference(before, now), kChoose);
   }
-  size_t files = 0;
-  for (const auto& entry : fs::directory_iterator(path_ / "configs")) files += entry.path().extension() == ".toml";
-  require<ConfigError>(files == known, "run_dir: {} holds another sweep, with {} other arms; {}", path_.string(),
-                       files - known, kChoose);
 }
 
 fs::path SweepFolder::run_folder(const Arm& arm, uint32_t seed) const {

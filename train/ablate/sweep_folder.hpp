@@ -21,9 +21,9 @@ namespace heed::train {
 
 class SweepFolder {
  public:
-  // Creates and marks the folder, or checks that it is the folder of this sweep: the same arms, in the same order, with
-  // the same configs; the seeds may be more or fewer than before. Keeps a reference to the sweep. Throws ConfigError,
-  // one line that names run_dir, before anything is changed.
+  // Creates and marks the folder, or checks that it is the folder of this sweep: its arms are the first of this sweep,
+  // with the same configs. Seeds may be more or fewer than before, arms may have been added. Keeps a reference to the
+  // sweep. Throws ConfigError, one line that names run_dir, before anything is changed.
   explicit SweepFolder(const Sweep& sweep);
 
   std::filesystem::path path() const { return path_; }

@@ -59,15 +59,16 @@ class Ablate(CommandLine):
 
     def test_goes_on_after_kills(self):
         whole = self.folder / "whole"
-        self.ablate("train.steps=60", f"run_dir={whole}")
+        keys = ("train.steps=60", "train.save_interval=7")
+        self.ablate(*keys, f"run_dir={whole}")
         chance = random.Random(1)
         for _ in range(8):
-            process = subprocess.Popen([HEED, "ablate", self.sweep, "train.steps=60"], cwd=self.folder,
+            process = subprocess.Popen([HEED, "ablate", self.sweep, *keys], cwd=self.folder,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             time.sleep(chance.uniform(0.02, 0.5))
             process.kill()
             process.wait()
-        result = self.ablate("train.steps=60")
+        result = self.ablate(*keys)
         self.assertEqual(result.returncode, 0, result.stderr)
         for name in ("ablation.csv", "runs.csv", "ablation.h5"):
             self.assertEqual((self.out / name).read_bytes(), (whole / name).read_bytes(), name)
