@@ -39,7 +39,8 @@ LineDataset::LineDataset(Parts parts, int64_t seq_len)
   }
   std::vector<int64_t> order(ends.size() - 1);
   std::iota(order.begin(), order.end(), 0);
-  shuffle(order, text_stream(parts.split_seed.value_or(seed_), TextRandomPlace::line_order, 0));
+  const uint32_t split_seed = parts.split_seed.value_or(seed_);
+  shuffle(order, text_stream(split_seed, TextRandomPlace::line_order, 0));
 
   sizes_ = split_lines(static_cast<int64_t>(order.size()), parts.split);
   require<DataError>(sizes_.train > 0,
@@ -51,7 +52,7 @@ LineDataset::LineDataset(Parts parts, int64_t seq_len)
   add_sequences(Split::test, ends, std::span(order).last(sizes_.test));
   const auto num_tokens = static_cast<int64_t>(tokens_.size());
   fingerprint_.emplace(Fingerprint::Parts{num_tokens, checksum_of_tokens(num_tokens, reader()), sizes_,
-                                          fmt::format("lines in the order of seed {}", seed_)},
+                                          fmt::format("lines in the order of seed {}", split_seed)},
                        *tokenizer_);
 }
 

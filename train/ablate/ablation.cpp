@@ -17,6 +17,7 @@
 #include "train/output/number_text.hpp"
 #include "train/output/output.hpp"
 #include "train/output/progress.hpp"
+#include "train/run/run_folder.hpp"
 #include "train/run/run_mark.hpp"
 #include "train/run/stop_signal.hpp"
 
@@ -73,14 +74,16 @@ class Ablation {
 
   int run() {
     const StopSignal signal;
+    std::signal(SIGCHLD, SIG_DFL);  // ignored by the parent process, it would leave no exit codes
+    std::signal(SIGPIPE, SIG_IGN);  // then a closed stdout is an error, and the runs can save
     announce();
     take_finished();
     while (true) {
       const int stop = StopSignal::received();
-      if (stop != 0 && !is_stopping_) stop_all(stop);
+      if (stop != 0) stop_all(stop);
       const bool has_ended = poll(), has_started = stop == 0 && start_next();
       if (has_ended || has_started) continue;
-      if (running() == 0) break;
+      if (running() == 0 && (stop != 0 || !retry_elsewhere())) break;
       draw();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
@@ -134,12 +137,12 @@ class Ablation {
   // Counts the runs that earlier processes have completed.
   void take_finished() {
     for (Task& task : tasks_) {
-      const auto result = read_run(folder_.run_folder(*task.arm, task.seed));
+      const auto result = folder_.result(*task.arm, task.seed);
       if (!result || !result->is_final(task.arm->config)) continue;
       task.state = Task::State::done;
       ++kept_;
     }
-    if (kept_ > 0) print("kept          {} of an earlier start\n", plural(kept_, "run"));
+    if (kept_ > 0) print("done before   {}\n", plural(kept_, "run"));
     note_baseline();
   }
 
@@ -157,6 +160,17 @@ class Ablation {
     return false;
   }
 
+  // The process that had locked a run may have ended without it. Returns whether one can be started after all.
+  bool retry_elsewhere() {
+    bool is_any = false;
+    for (Task& task : tasks_) {
+      if (task.state != Task::State::elsewhere || !folder_.claim(*task.arm, task.seed)) continue;
+      task.state = Task::State::waiting;
+      is_any = true;
+    }
+    return is_any;
+  }
+
   bool start(Task& task, Slot& slot) {
     std::optional<data::Descriptor> claim = folder_.claim(*task.arm, task.seed);
     if (!claim) {
@@ -165,12 +179,14 @@ class Ablation {
     }
     const fs::path run_folder = folder_.run_folder(*task.arm, task.seed);
     // Another process may have done it since take_finished().
-    if (const auto result = read_run(run_folder); result && result->is_final(task.arm->config)) {
+    if (const auto result = folder_.result(*task.arm, task.seed); result && result->is_final(task.arm->config)) {
       task.state = Task::State::done;
+      ++kept_;
       return false;
     }
+    folder_.note_failure(*task.arm, task.seed, "");
     slot.work_before = has_checkpoints(run_folder) ? share_done(task) * task.work : 0;
-    slot.child.emplace(options_for(task, run_folder, slot));
+    slot.child.emplace(options_for(task, run_folder, slot, *claim));
     slot.claim = std::move(*claim);
     slot.task = &task;
     slot.start = Clock::now();
@@ -178,8 +194,10 @@ class Ablation {
     return true;
   }
 
-  ChildOptions options_for(const Task& task, const fs::path& run_folder, const Slot& slot) const {
+  ChildOptions options_for(const Task& task, const fs::path& run_folder, const Slot& slot,
+                           const data::Descriptor& claim) const {
     ChildOptions options;
+    options.keep_open = claim.number();  // a run stays locked until its process has ended, even if this one is killed
     if (has_checkpoints(run_folder)) {
       options.arguments = {"train", run_folder.string(), "--resume"};
     } else {
@@ -196,10 +214,23 @@ class Ablation {
     return options;
   }
 
-  // A run that was killed before its first checkpoint: heed train would move it aside, but it is of no use.
+  // A run that was killed before its first checkpoint starts again: heed train would move its folder aside. Nothing is
+  // removed that heed train did not make.
   static void remove_unsaved(const fs::path& run_folder) {
-    const auto mark = fs::exists(run_folder) ? read_mark(run_folder) : std::nullopt;
-    if (mark && mark->made_folder && !find_foreign(run_folder)) fs::remove_all(run_folder);
+    if (!fs::exists(run_folder)) return;
+    const auto mark = read_mark(run_folder);
+    if (mark && mark->made_folder && !find_foreign(run_folder)) {
+      const RunLock lock(run_folder);
+      fs::path aside = run_folder;
+      aside += fmt::format(".removed-{}", ::getpid());
+      fs::rename(run_folder, aside);  // at once: a kill in the middle of the removal leaves no half of a run
+      fs::remove_all(aside);
+    } else if (!mark) {
+      // Killed before it was marked, so that it is empty but for an empty .heed; remove() removes empty folders only.
+      std::error_code ignored;
+      fs::remove(run_folder / kHeedFolder, ignored);
+      fs::remove(run_folder, ignored);
+    }
   }
 
   // Returns whether a run has ended.
@@ -219,7 +250,7 @@ class Ablation {
 
   void end(const Slot& slot, int code) {
     Task& task = *slot.task;
-    const auto result = read_run(folder_.run_folder(*task.arm, task.seed));
+    const auto result = folder_.result(*task.arm, task.seed);
     const bool is_final = result && result->is_final(task.arm->config);
     work_done_ += is_final ? task.work - slot.work_before : 0;
     if (is_stopping_ && !is_final) {
@@ -231,8 +262,10 @@ class Ablation {
     const double seconds = std::chrono::duration<double>(Clock::now() - slot.start).count();
     std::string what;
     if (!is_final) {
-      what = fmt::format("failed: {}", code > 128 && code != 130 ? fmt::format("killed by signal {}", code - 128)
-                                                                 : last_line(folder_.log_file(*task.arm, task.seed)));
+      const std::string reason = code > 128 ? fmt::format("killed by signal {}", code - 128)
+                                            : last_line(folder_.log_file(*task.arm, task.seed));
+      folder_.note_failure(*task.arm, task.seed, reason);
+      what = "failed: " + reason;
     } else if (result->summary.status == RunStatus::diverged) {
       what = fmt::format("diverged after step {}", result->summary.steps);
     } else {
@@ -251,15 +284,18 @@ class Ablation {
     std::vector<double> losses;
     const Arm& baseline = sweep_.arms[sweep_.baseline];
     for (int64_t run = 0; run < sweep_.seeds; ++run) {
-      const auto result = read_run(folder_.run_folder(baseline, sweep_.seed(baseline, run)));
+      const auto result = folder_.result(baseline, sweep_.seed(baseline, run));
       if (!result || !result->is_complete(baseline.config) || !result->summary.val_loss) return;
       losses.push_back(*result->summary.val_loss);
     }
     if (const Sample sample = describe(losses); sample.sd) show_detectable(*sample.sd, baseline.name);
   }
 
+  // Once a second: a signal is lost on a process that has just been forked.
   void stop_all(int signal) {
+    if (is_stopping_ && Clock::now() - signal_sent_ < std::chrono::seconds(1)) return;
     is_stopping_ = true;
+    signal_sent_ = Clock::now();
     for (const Slot& slot : slots_) {
       if (slot.child) slot.child->send(signal == SIGINT ? SIGTERM : signal);
     }
@@ -293,31 +329,33 @@ class Ablation {
                 .eta = here > 0 ? "ETA " + duration_text(seconds * (all - done) / here) : ""});
   }
 
+  int64_t count(Task::State state) const {
+    return std::count_if(tasks_.begin(), tasks_.end(), [&](const Task& task) { return task.state == state; });
+  }
+
   void finish() {
+    const data::Descriptor lock = folder_.lock_results();
     const SweepResults results = collect_results(sweep_, folder_);
-    const std::string table = results_table(results, terminal_columns(STDOUT_FILENO));
+    const int64_t done = results.final_runs();
+    if (done > 0) print("\n{}\n", results_table(results, terminal_columns(STDOUT_FILENO)));
     folder_.write("ablation.csv", arms_csv(results));
     folder_.write("runs.csv", runs_csv(results));
     folder_.write("speed.csv", speed_csv(results));
-    folder_.write("ablation.h5", results_hdf5(results));
     folder_.write("table.txt", results_table(results, 80));
-    const auto count = [&](Task::State state) {
-      return std::count_if(tasks_.begin(), tasks_.end(), [&](const Task& task) { return task.state == state; });
-    };
-    const int64_t missing = sweep_.num_runs() - results.final_runs();
-    if (missing < sweep_.num_runs()) print("\n{}\n", table);
+    folder_.write("ablation.h5", results_hdf5(results));
+    print("results       {}/ablation.csv, runs.csv, speed.csv, ablation.h5, table.txt\n", folder_.path().string());
     if (const int signal = StopSignal::received(); signal != 0) {
       print("stopped       by {}: {} of {} runs are done; the same command goes on from here\n",
-            stop_signal_name(signal), sweep_.num_runs() - missing, sweep_.num_runs());
-    } else if (count(Task::State::elsewhere) > 0) {
-      print("elsewhere     {} claimed by another heed ablate when this one ended; the last to end has the full table\n",
-            plural(count(Task::State::elsewhere), "run"));
+            stop_signal_name(signal), done, sweep_.num_runs());
+      return;
     }
-    print("results       {}/ablation.csv, runs.csv, speed.csv, ablation.h5, table.txt\n", folder_.path().string());
-    require<Error>(count(Task::State::failed) == 0,
-                   "ablate: {} of {} runs failed (logs: {}); the same command tries "
-                   "them again",
-                   count(Task::State::failed), sweep_.num_runs(), (folder_.path() / "logs").string());
+    if (const int64_t elsewhere = count(Task::State::elsewhere); elsewhere > 0) {
+      print("elsewhere     {} in other processes; the last process to end writes the full table\n",
+            plural(elsewhere, "run"));
+    }
+    const int64_t failed = count(Task::State::failed);
+    require<Error>(failed == 0, "ablate: {} of {} runs failed (logs: {}); the same command tries them again", failed,
+                   sweep_.num_runs(), (folder_.path() / "logs").string());
   }
 
   const Sweep& sweep_;
@@ -329,6 +367,7 @@ class Ablation {
   int64_t kept_ = 0, ended_ = 0;
   double work_done_ = 0;  // by this process
   bool is_stopping_ = false, detectable_shown_ = false;
+  Clock::time_point signal_sent_{};
   Clock::time_point begin_ = Clock::now();
 };
 

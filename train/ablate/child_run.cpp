@@ -1,12 +1,14 @@
 #include "train/ablate/child_run.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "autograd/core/check.hpp"
@@ -36,12 +38,21 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
   return variables;
 }
 
+void use_all_processors() {
+  cpu_set_t all;
+  std::memset(&all, 0xFF, sizeof(all));  // the system takes those that this process may use
+  ::sched_setaffinity(0, sizeof(all), &all);
+}
+
 // Between fork() and execve(): only functions that are safe there.
-[[noreturn]] void become(pid_t parent, int log, char** arguments, char** variables) {
+[[noreturn]] void become(pid_t parent, int log, int keep_open, char** arguments, char** variables) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // it ended in between
   ::setpgid(0, 0);
-  const int input = ::open("/dev/null", O_RDONLY);
+  // OpenMP has bound this thread to one processor; the runs would all inherit that.
+  if (std::getenv("OMP_PROC_BIND") != nullptr || std::getenv("GOMP_CPU_AFFINITY") != nullptr) use_all_processors();
+  if (keep_open >= 0) ::fcntl(keep_open, F_SETFD, 0);
+  const int input = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(input, STDIN_FILENO);
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
@@ -61,7 +72,8 @@ ChildRun::ChildRun(const ChildOptions& options) {
   const pid_t parent = ::getpid();
   process_ = ::fork();
   if (process_ == 0)
-    become(parent, log, const_cast<char**>(argument_pointers.data()), const_cast<char**>(variable_pointers.data()));
+    become(parent, log, options.keep_open, const_cast<char**>(argument_pointers.data()),
+           const_cast<char**>(variable_pointers.data()));
   const int error = errno;
   ::close(log);
   require<Error>(process_ > 0, "cannot start heed train: {}", std::strerror(error));
@@ -69,14 +81,15 @@ ChildRun::ChildRun(const ChildOptions& options) {
 
 ChildRun::~ChildRun() {
   if (process_ == 0) return;
-  ::kill(process_, SIGKILL);
+  ::kill(process_, SIGTERM);
   data::retry_interrupted([&] { return ::waitpid(process_, nullptr, 0); });
 }
 
 std::optional<int> ChildRun::poll() {
   int status = 0;
   const pid_t ended = data::retry_interrupted([&] { return ::waitpid(process_, &status, WNOHANG); });
-  if (ended != process_) return std::nullopt;
+  require<Error>(ended >= 0, "a run has no exit code: {}", std::strerror(errno));
+  if (ended == 0) return std::nullopt;
   process_ = 0;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -13,6 +13,7 @@
 namespace heed::train {
 
 struct ChildOptions {
+  int keep_open = -1;                                            // a descriptor that the process inherits
   std::vector<std::string> arguments;                            // of heed, without its name
   std::vector<std::pair<std::string, std::string>> environment;  // variables that differ from those of this process
   std::filesystem::path log;                                     // gets stdout and stderr, appended
@@ -24,7 +25,7 @@ class ChildRun {
  public:
   // Starts this program again. Throws Error with the reason.
   explicit ChildRun(const ChildOptions& options);
-  ~ChildRun();  // kills the process if it has not ended
+  ~ChildRun();  // if the process has not ended: stops it by SIGTERM, so that it saves, and waits for its end
   ChildRun(ChildRun&& other) noexcept : process_(std::exchange(other.process_, 0)) {}
   ChildRun& operator=(ChildRun&& other) noexcept {
     std::swap(process_, other.process_);

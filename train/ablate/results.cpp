@@ -49,16 +49,18 @@ void describe_runs(ArmResult& arm) {
   arm.tokens_per_s = sample_of(arm, [&](const RunResult& run) { return some(run.summary.tokens_per_s); });
   arm.seconds = sample_of(arm, [&](const RunResult& run) { return some(run.summary.seconds); });
   arm.peak_memory = sample_of(arm, [&](const RunResult& run) { return some(run.summary.peak_memory_bytes); });
-  const auto first = std::find_if(arm.runs.begin(), arm.runs.end(), [](const auto& run) { return run.has_value(); });
-  const size_t count = first == arm.runs.end() ? 0 : (*first)->passed.size();
+  const RunResult* first = nullptr;
+  for (size_t run = 0; run < arm.runs.size() && first == nullptr; ++run) first = complete_run(arm, run);
+  const size_t count = first == nullptr ? 0 : first->passed.size();
   for (size_t i = 0; i < count; ++i) {
-    arm.passed.emplace_back((*first)->passed[i].entropy, sample_of(arm, [&](const RunResult& run) {
+    arm.passed.emplace_back(first->passed[i].entropy, sample_of(arm, [&](const RunResult& run) {
                               return i < run.passed.size() && run.passed[i].step ? some(*run.passed[i].step) : Number();
                             }));
   }
 }
 
 void compare(ArmResult& arm, const ArmResult& baseline, const Sweep& sweep, int64_t comparisons) {
+  if (arm.diverged > 0 || baseline.diverged > 0) return;  // the others are not a fair sample
   std::vector<double> differences;
   for (size_t run = 0; run < arm.runs.size(); ++run) {
     const RunResult *here = complete_run(arm, run), *there = complete_run(baseline, run);
@@ -68,7 +70,7 @@ void compare(ArmResult& arm, const ArmResult& baseline, const Sweep& sweep, int6
   arm.test = paired_t_test(differences, sweep.significance, comparisons);
   if (!arm.test) return;
   const Sample& sample = arm.test->difference;
-  arm.detectable = detectable_difference(*sample.sd, sample.count, sweep.significance, comparisons);
+  arm.detectable = detectable_difference(*sample.sd, sweep.seeds, sweep.significance, comparisons);
 }
 
 Tensor filled(const Shape& shape) { return full(shape, DType::f64, std::numeric_limits<double>::quiet_NaN()); }
@@ -114,7 +116,7 @@ SweepResults collect_results(const Sweep& sweep, const SweepFolder& folder) {
     ArmResult& result = results.arms.emplace_back();
     result.arm = &arm;
     for (int64_t run = 0; run < sweep.seeds; ++run) {
-      result.runs.push_back(read_run(folder.run_folder(arm, sweep.seed(arm, run))));
+      result.runs.push_back(folder.result(arm, sweep.seed(arm, run)));
     }
     describe_runs(result);
   }

@@ -1,7 +1,7 @@
 // The results of a sweep: its runs by arm, the statistics of each arm, and the files made of them.
 //
 // The same runs give the same bytes, however often the sweep was interrupted; what depends on the machine (speed,
-// memory that was measured) is in speed.csv alone.
+// memory that was measured) is in speed.csv and table.txt alone.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,9 @@ struct ArmResult {
   std::vector<std::optional<RunResult>> runs;  // one for each seed; nullopt: not started
   int64_t complete = 0, diverged = 0, failed = 0;
   Sample val_loss, excess, grad_norm_spikes;  // of the complete runs
-  std::optional<PairedTest> test;             // against the baseline, over the seeds whose runs are both complete
-  double detectable = 0;                      // detectable_difference() with the noise of the test, 0 without one
+  // Against the baseline, over the seeds whose runs are both complete; none if a run of either diverged.
+  std::optional<PairedTest> test;
+  double detectable = 0;  // detectable_difference() with the noise of the test, 0 without one
   // Steps at which an entropy was passed, over the complete runs that did; in the order of RunResult::passed.
   std::vector<std::pair<data::ContextEntropy, Sample>> passed;
   Sample tokens_per_s, seconds, peak_memory;  // of the complete runs
@@ -43,7 +44,7 @@ struct SweepResults {
   int64_t comparisons() const { return std::max<int64_t>(1, static_cast<int64_t>(arms.size()) - 1); }
 };
 
-// Reads the run folders. Throws what read_run() throws.
+// Reads the run folders.
 SweepResults collect_results(const Sweep& sweep, const SweepFolder& folder);
 
 std::string arms_csv(const SweepResults& results);   // ablation.csv: one row for each arm

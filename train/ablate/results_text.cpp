@@ -54,9 +54,44 @@ std::string in_columns(const std::vector<std::vector<std::string>>& rows, bool l
   return text;
 }
 
-std::string with_sd(const Sample& sample) {
+// With the number of runs if they are not all.
+std::string with_sd(const Sample& sample, int64_t seeds) {
   if (sample.count == 0) return "-";
-  return loss_text(sample.mean) + (sample.sd ? " ± " + loss_text(*sample.sd) : "");
+  return loss_text(sample.mean) + (sample.sd ? " ± " + loss_text(*sample.sd) : "") +
+         (sample.count < seeds ? fmt::format(" (n={})", sample.count) : "");
+}
+
+// What the arms are called in a table: by the values of the key that they differ in, by their names, or by numbers if
+// the names are too long; then with a legend.
+struct ArmNames {
+  std::string header = "arm";
+  std::vector<std::string> names;
+  std::string legend = {};
+};
+
+ArmNames short_names(const SweepResults& results, int64_t columns) {
+  ArmNames arms;
+  int64_t longest = 0;
+  for (const ArmResult& arm : results.arms) {
+    arms.names.push_back(arm.arm->name);
+    longest = std::max(longest, display_columns(arm.arm->name));
+  }
+  const std::string key = arms.names[0].substr(0, arms.names[0].find('='));
+  const auto is_value_of_key = [&](const ArmResult& arm) {
+    return arm.arm->settings.size() == 1 && arm.arm->name.starts_with(key + "=");
+  };
+  if (std::all_of(results.arms.begin(), results.arms.end(), is_value_of_key)) {
+    arms.header = key;
+    for (std::string& name : arms.names) name.erase(0, key.size() + 1);
+    return arms;
+  }
+  constexpr int64_t kOthers = 70;  // of the widest table, without the names
+  if (longest + kOthers <= columns || longest <= 10) return arms;
+  for (size_t i = 0; i < arms.names.size(); ++i) {
+    arms.legend += fmt::format("{}: {}\n", i + 1, arms.names[i]);
+    arms.names[i] = fmt::format("{}", i + 1);
+  }
+  return arms;
 }
 
 std::string p_text(double p) { return p < 0.001 ? "p < 0.001" : fmt::format("p = {:.3f}", p); }
@@ -68,15 +103,15 @@ std::string comparison(const SweepResults& results, const ArmResult& arm) {
                      arm.verdict());
 }
 
-std::string losses(const SweepResults& results, const std::vector<std::string>& names) {
+std::string losses(const SweepResults& results, const ArmNames& arms) {
   const bool has_excess =
       std::any_of(results.arms.begin(), results.arms.end(), [](const ArmResult& arm) { return arm.excess.count > 0; });
-  std::vector<std::vector<std::string>> rows{{"arm", "val loss"}};
+  std::vector<std::vector<std::string>> rows{{arms.header, "val loss"}};
   if (has_excess) rows[0].push_back("excess");
-  rows[0].push_back("against " + names[results.sweep->baseline]);
+  rows[0].push_back("difference from " + arms.names[results.sweep->baseline]);
   for (size_t i = 0; i < results.arms.size(); ++i) {
     const ArmResult& arm = results.arms[i];
-    std::vector<std::string> row{names[i], with_sd(arm.val_loss)};
+    std::vector<std::string> row{arms.names[i], with_sd(arm.val_loss, results.sweep->seeds)};
     if (has_excess) row.push_back(arm.excess.count > 0 ? loss_text(arm.excess.mean) : "-");
     row.push_back(comparison(results, arm));
     rows.push_back(row);
@@ -84,15 +119,15 @@ std::string losses(const SweepResults& results, const std::vector<std::string>& 
   return in_columns(rows, true);
 }
 
-std::string costs(const SweepResults& results, const std::vector<std::string>& names) {
+std::string costs(const SweepResults& results, const ArmNames& arms) {
   std::vector<std::vector<std::string>> rows{
-      {"arm", "parameters", "head size", "KV cache", "activations", "peak memory", "tokens/s", "spikes"}};
+      {arms.header, "params", "head size", "KV cache", "activations", "memory", "tokens/s", "spikes"}};
   for (size_t i = 0; i < results.arms.size(); ++i) {
     const ArmResult& arm = results.arms[i];
     const auto bytes = [](const Sample& sample) {
       return sample.count > 0 ? human_bytes(static_cast<int64_t>(sample.mean)) : "-";
     };
-    rows.push_back({names[i], arm.parameters() ? count_text(static_cast<double>(*arm.parameters())) : "-",
+    rows.push_back({arms.names[i], arm.parameters() ? count_text(static_cast<double>(*arm.parameters())) : "-",
                     fmt::format("{}", arm.head_size()), human_bytes(arm.kv_cache_bytes()),
                     human_bytes(arm.activation_bytes()), bytes(arm.peak_memory),
                     arm.tokens_per_s.count > 0 ? count_text(arm.tokens_per_s.mean) : "-",
@@ -103,23 +138,24 @@ std::string costs(const SweepResults& results, const std::vector<std::string>& n
 
 // The mean step after which each shorter context's entropy was passed; if not all runs passed it, how many did.
 std::string passed_text(const ArmResult& arm, const Sample& steps) {
+  if (arm.complete == 0) return "-";
   if (steps.count == 0) return "never";
   return steps.count < arm.complete ? fmt::format("{}/{}", steps.count, arm.complete)
                                     : fmt::format("{:.0f}", steps.mean);
 }
 
-std::string clock(const SweepResults& results, const std::vector<std::string>& names, int64_t columns) {
+std::string clock(const SweepResults& results, const ArmNames& arms, int64_t columns) {
   const std::vector<data::ContextEntropy> entropies = entropies_of(results);
   if (entropies.empty()) return "";
   std::vector<std::vector<std::string>> rows(2, {""});
-  rows[0][0] = "arm";
+  rows[0][0] = arms.header;
   for (const data::ContextEntropy& entropy : entropies) {
     rows[0].push_back(entropy.name);
     rows[1].push_back(loss_text(entropy.nats));
   }
   for (size_t i = 0; i < results.arms.size(); ++i) {
     const ArmResult& arm = results.arms[i];
-    std::vector<std::string> row{names[i]};
+    std::vector<std::string> row{arms.names[i]};
     for (size_t k = 0; k < entropies.size(); ++k) {
       row.push_back(passed_text(arm, k < arm.passed.size() ? arm.passed[k].second : Sample()));
     }
@@ -127,8 +163,8 @@ std::string clock(const SweepResults& results, const std::vector<std::string>& n
   }
   return "\n" + in_columns(rows, false) +
          wrap_words(
-             "Mean step after which the validation loss was below the entropy of a shorter context; a fraction: only "
-             "so many of the runs were.",
+             "Mean step after which the validation loss was below the entropy of a shorter context; 3/5: only 3 of 5 "
+             "runs got there. Above: memory is the measured peak, spikes the number of gradient-norm spikes per run.",
              columns);
 }
 
@@ -138,43 +174,26 @@ std::string explanation(const SweepResults& results) {
   std::string text = fmt::format("val loss: mean ± standard deviation over {} seeds.", sweep.seeds);
   if (results.arms.size() < 2) return text;
   text += fmt::format(
-      " against: mean difference over the seeds ± its {:g} % interval, from a paired two-sided t-test with "
-      "Bonferroni's "
-      "correction for {}.",
+      " Difference: mean over the seeds ± {:g} % interval; paired two-sided t-test, Bonferroni's correction for {}.",
       100 * (1 - sweep.significance), plural(results.comparisons(), "comparison"));
   double largest = 0;
   for (const ArmResult& arm : results.arms) largest = std::max(largest, arm.detectable);
   if (largest == 0) return text;
-  return text + fmt::format(" With the noise seen here, {} show a true difference of {} with probability {:g} %.",
+  return text + fmt::format(" With this noise {} detect a difference of {} with a power of {:g} %.",
                             plural(sweep.seeds, "seed"), number_text(largest, 2), 100 * kPower);
 }
 
-std::string failures(const SweepResults& results, const std::vector<std::string>& names) {
+std::string failures(const SweepResults& results, const ArmNames& arms) {
   std::string text;
   for (size_t i = 0; i < results.arms.size(); ++i) {
     const ArmResult& arm = results.arms[i];
-    if (arm.diverged > 0) text += fmt::format("{}: {} of {} runs diverged\n", names[i], arm.diverged, arm.runs.size());
-    if (arm.failed > 0) text += fmt::format("{}: {} of {} runs failed\n", names[i], arm.failed, arm.runs.size());
+    if (arm.diverged > 0)
+      text += fmt::format("{}: {} of {} runs diverged\n", arms.names[i], arm.diverged, arm.runs.size());
+    if (arm.failed > 0) text += fmt::format("{}: {} of {} runs failed\n", arms.names[i], arm.failed, arm.runs.size());
   }
-  return text.empty() ? text : text + "The losses above are those of the other runs.\n";
-}
-
-// The names of the arms, or their numbers if a name is too long for a table; then with a legend.
-std::vector<std::string> short_names(const SweepResults& results, int64_t columns, std::string& legend) {
-  std::vector<std::string> names;
-  int64_t longest = 0;
-  for (const ArmResult& arm : results.arms) {
-    names.push_back(arm.arm->name);
-    longest = std::max(longest, display_columns(arm.arm->name));
-  }
-  constexpr int64_t kOthers = 73;  // of the widest table, without the names
-  if (longest + kOthers <= columns || longest <= 8) return names;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const std::string number = fmt::format("{}", i + 1);
-    legend += fmt::format("{}: {}\n", number, names[i]);
-    names[i] = number;
-  }
-  return names;
+  return text.empty()
+             ? text
+             : text + "The losses above are those of the other runs; an arm of which runs diverged is not tested.\n";
 }
 
 }  // namespace
@@ -257,10 +276,9 @@ std::string speed_csv(const SweepResults& results) {
 }
 
 std::string results_table(const SweepResults& results, int64_t columns) {
-  std::string legend;
-  const std::vector<std::string> names = short_names(results, columns, legend);
-  return legend + losses(results, names) + failures(results, names) + wrap_words(explanation(results), columns) + "\n" +
-         costs(results, names) + clock(results, names, columns);
+  const ArmNames arms = short_names(results, columns);
+  return arms.legend + losses(results, arms) + failures(results, arms) + wrap_words(explanation(results), columns) +
+         "\n" + costs(results, arms) + clock(results, arms, columns);
 }
 
 }  // namespace heed::train

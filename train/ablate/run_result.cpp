@@ -70,9 +70,10 @@ std::vector<PassedEntropy> find_passed(const Summary& summary, const std::vector
 }  // namespace
 
 bool RunResult::is_complete(const Config& config) const {
-  const int64_t last = config.train.stop_after;
+  // A signal in the last evaluation also stops a run at its last step, but without its losses.
   return summary.status == RunStatus::completed ||
-         (summary.status == RunStatus::stopped && last > 0 && summary.steps >= last);
+         (summary.status == RunStatus::stopped && config.train.stop_after > 0 &&
+          summary.reason == fmt::format("train.stop_after = {}", config.train.stop_after));
 }
 
 bool RunResult::is_final(const Config& config) const {

@@ -4,6 +4,7 @@
 #include <boost/math/distributions/non_central_t.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <limits>
 
 #include "autograd/core/check.hpp"
 
@@ -24,10 +25,14 @@ double power(double shift, int64_t pairs, double critical) {
   return math::cdf(math::complement(law, critical)) + math::cdf(law, -critical);
 }
 
+// Beyond it the noncentral t distribution is not computed: no experiment is made of so few pairs.
+constexpr double kLargestCritical = 1000;
+
 // The shift that the test finds with probability kPower.
 double detectable_shift(int64_t pairs, double level) {
   const double critical = critical_t(pairs, level);
   double low = 0, high = critical + 1;
+  if (critical > kLargestCritical) return std::numeric_limits<double>::infinity();
   while (power(high, pairs, critical) < kPower) high *= 2;
   for (int i = 0; i < 60; ++i) {
     const double middle = (low + high) / 2;

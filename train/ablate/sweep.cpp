@@ -23,7 +23,8 @@ std::string name_of(const std::vector<std::pair<std::string, std::string>>& sett
   for (const auto& [path, value] : settings) {
     const std::string key = path.substr(path.rfind('.') + 1);
     const bool is_text = value.size() > 1 && value.front() == '"';
-    name += fmt::format("{}{}={}", name.empty() ? "" : ", ", find_keys(key).size() == 1 ? key : path,
+    name += fmt::format("{}{}={}", name.empty() ? "" : ", ",
+                        find_keys(key).front()->path() == path && find_keys(key).size() == 1 ? key : path,
                         is_text ? value.substr(1, value.size() - 2) : value);
   }
   return name;
@@ -179,13 +180,13 @@ class Builder {
     }
   }
 
-  void require_other(const Arm& arm) const {
+  void require_other(const Arm& arm) {
     for (const Arm& other : sweep_.arms) {
       require<ConfigError>(other.name != arm.name, "{}: two arms have the name \"{}\"", file_.name, arm.name);
-      require<ConfigError>(identity(other.config) != identity(arm.config),
-                           "{}: the arms \"{}\" and \"{}\" are the same config: leave one out", file_.name, other.name,
-                           arm.name);
     }
+    const auto [same, is_new] = names_.emplace(identity(arm.config), arm.name);
+    require<ConfigError>(is_new, "{}: the arms \"{}\" and \"{}\" are the same config: leave one out", file_.name,
+                         same->second, arm.name);
   }
 
   void find_baseline() {
@@ -199,6 +200,11 @@ class Builder {
     sweep_.baseline = static_cast<size_t>(found - sweep_.arms.begin());
   }
 
+  void add_notice(const std::string& text) {
+    std::vector<std::string>& all = sweep_.notices;
+    if (std::find(all.begin(), all.end(), text) == all.end()) all.push_back(text);
+  }
+
   // A seed that the config sets is the same in all runs.
   void note_fixed_seeds() {
     for (const Arm& arm : sweep_.arms) {
@@ -210,9 +216,16 @@ class Builder {
                            "remove one of them, or set seeds = 1",
                            file_.name, arm.name);
     }
-    for (const char* key : {"model.seed", "data.seed"}) {
-      if (!sweep_.arms.front().config.given.contains(key)) continue;
-      sweep_.notices.push_back(fmt::format("{} is set by the config: it is the same in all runs", key));
+    const Config& first = sweep_.arms.front().config;
+    for (const char* key : {"model.seed", "data.seed", "train.seed"}) {
+      if (first.given.contains(key))
+        add_notice(fmt::format("{} is set by the config: it is the same in all runs", key));
+    }
+    for (const Arm& arm : sweep_.arms) {
+      if (arm.config.data.seed != first.data.seed || arm.config.data.source_seed != first.data.source_seed) {
+        add_notice(fmt::format("arm \"{}\" has another data seed: its runs are not paired with the others", arm.name));
+      }
+      for (const std::string& notice : arm.config.notices) add_notice(notice);
     }
   }
 
@@ -220,6 +233,7 @@ class Builder {
   Overrides overrides_;
   std::vector<NamedArm> grid_arms_;
   std::string config_path_;
+  std::map<std::string, std::string> names_;  // of the arms, by identity()
   Sweep sweep_;
 };
 

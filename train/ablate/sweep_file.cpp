@@ -51,6 +51,12 @@ std::string text_of(const TomlValue& value, const std::string& place) {
   return require_value(is_plain ? std::optional(*text) : std::nullopt, value, "text on one line", place);
 }
 
+std::string toml_of(const ConfigValue& value, const std::string& place) {
+  require<ConfigError>(!std::holds_alternative<OtherValue>(value.data), "{}: no key has {} as its value", place,
+                       describe_value(value));
+  return to_toml(value);
+}
+
 class Reader {
  public:
   explicit Reader(const std::string& path) {
@@ -111,7 +117,7 @@ class Reader {
   }
 
   void read_base(const TomlValue& value, const std::string& place) {
-    file_.base.push_back({key_at(value, 1, place).path(), {to_toml(value.value)}, place});
+    file_.base.push_back({key_at(value, 1, place).path(), {toml_of(value.value, place)}, place});
   }
 
   void read_grid(const TomlValue& value, const std::string& place) {
@@ -121,18 +127,22 @@ class Reader {
                          key.path(), describe_value(value.value));
     require<ConfigError>(!list->empty(), "{}: {} has no values: list those to try", place, key.path());
     Setting& setting = file_.grid.emplace_back(Setting{key.path(), {}, place});
-    std::transform(list->begin(), list->end(), std::back_inserter(setting.values), to_toml);
+    std::transform(list->begin(), list->end(), std::back_inserter(setting.values),
+                   [&](const ConfigValue& one) { return toml_of(one, place); });
   }
 
   void read_arm(const TomlValue& value, const std::string& place) {
-    const auto index = static_cast<size_t>(std::stoul(value.path[1]));
+    const std::string& number = value.path[1];
+    const bool is_index = number.size() < 7 && number.find_first_not_of("0123456789") == std::string::npos;
+    require<ConfigError>(is_index, "{}: arm must be an array of tables: write [[arm]] above each arm", place);
+    const auto index = static_cast<size_t>(std::stoul(number));
     while (file_.arms.size() <= index) file_.arms.push_back({});
     NamedArm& arm = file_.arms[index];
     if (arm.place.empty()) arm.place = place;
     if (value.path.size() == 3 && value.path[2] == "name") {
       arm.name = text_of(value, place);
     } else if (value.path.size() > 2) {
-      arm.settings.push_back({key_at(value, 2, place).path(), {to_toml(value.value)}, place});
+      arm.settings.push_back({key_at(value, 2, place).path(), {toml_of(value.value, place)}, place});
     }
   }
 

@@ -58,7 +58,8 @@ SweepFolder::SweepFolder(const Sweep& sweep) : sweep_(sweep), path_(sweep.folder
     require_same_sweep();
     fs::create_directories(path_ / ".heed");
     if (!fs::exists(path_ / ".heed/ablation")) write(".heed/ablation", "a folder of heed ablate\n");
-    for (const char* name : {".heed/claims", "configs", "logs", "runs"}) fs::create_directories(path_ / name);
+    for (const char* name : {".heed/claims", ".heed/failures", "configs", "logs", "runs"})
+      fs::create_directories(path_ / name);
     for (const Arm& arm : sweep_.arms) {
       if (!fs::exists(config_file(arm))) write("configs/" + arm.folder + ".toml", config_text(arm));
     }
@@ -108,6 +109,43 @@ std::optional<data::Descriptor> SweepFolder::claim(const Arm& arm, uint32_t seed
   const bool locked = data::retry_interrupted([&] { return ::flock(claim.number(), LOCK_EX | LOCK_NB); }) == 0;
   if (!locked && errno == EWOULDBLOCK) return std::nullopt;
   return claim;
+}
+
+data::Descriptor SweepFolder::lock_results() const {
+  const fs::path file = path_ / ".heed/results";
+  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+  data::Descriptor lock(data::retry_interrupted([&] { return ::open(file.c_str(), flags, 0666); }));
+  require<ConfigError>(lock.number() >= 0, "run_dir: cannot open {}: {}", file.string(), std::strerror(errno));
+  data::retry_interrupted([&] { return ::flock(lock.number(), LOCK_EX); });
+  return lock;
+}
+
+std::string SweepFolder::failure_file(const Arm& arm, uint32_t seed) const {
+  return ".heed/failures/" + run_name(arm, seed);
+}
+
+void SweepFolder::note_failure(const Arm& arm, uint32_t seed, const std::string& reason) const {
+  if (reason.empty())
+    fs::remove(path_ / failure_file(arm, seed));
+  else
+    write(failure_file(arm, seed), reason);
+}
+
+std::optional<RunResult> SweepFolder::result(const Arm& arm, uint32_t seed) const {
+  std::optional<RunResult> result;
+  try {
+    result = read_run(run_folder(arm, seed));
+  } catch (const DataError& error) {
+    result.emplace();
+    result->summary.status = RunStatus::failed;
+    result->summary.reason = fmt::format("{}; remove the folder of the run, and it is trained again", error.what());
+  }
+  const fs::path failure = path_ / failure_file(arm, seed);
+  if ((result && result->is_final(arm.config)) || !fs::exists(failure)) return result;
+  if (!result) result.emplace();
+  result->summary.status = RunStatus::failed;
+  result->summary.reason = read_small_file(failure.string(), "note");
+  return result;
 }
 
 void SweepFolder::write(const std::string& name, std::string_view bytes) const {

@@ -2,7 +2,9 @@
 // only its own files:
 //
 //   .heed/ablation              marks the folder
-//   .heed/claims/               a lock file for each run: the process that trains it holds flock(2) on the file
+//   .heed/claims/               a lock file for each run: who trains it holds flock(2) on the file
+//   .heed/failures/             why a run has failed, until it is started again
+//   .heed/results               locked by the process that writes the results
 //   configs/<arm>.toml          the resolved config of each arm; an arm is the same sweep only if it is the same config
 //   runs/<arm>/seed-<seed>/     the run folders of heed train
 //   logs/<arm>.seed-<seed>.txt  what heed train printed
@@ -15,6 +17,7 @@
 #include <string_view>
 
 #include "data/io/descriptor.hpp"
+#include "train/ablate/run_result.hpp"
 #include "train/ablate/sweep.hpp"
 
 namespace heed::train {
@@ -31,14 +34,24 @@ class SweepFolder {
   std::filesystem::path run_folder(const Arm& arm, uint32_t seed) const;
   std::filesystem::path log_file(const Arm& arm, uint32_t seed) const;
 
-  // Claims a run for this process until the descriptor is closed; nullopt if another process has claimed it. Also
-  // claims on a file system without locks.
+  // Locks a run until all copies of the descriptor are closed; nullopt if another process has locked it. On a file
+  // system without locks nothing is locked: only one process may then work on a sweep.
   std::optional<data::Descriptor> claim(const Arm& arm, uint32_t seed) const;
+
+  // Waits until no other process has this lock.
+  data::Descriptor lock_results() const;
+
+  // The result of a run: that of read_run(), with the failure if one is noted, or if its files cannot be read; nullopt
+  // if it was never started.
+  std::optional<RunResult> result(const Arm& arm, uint32_t seed) const;
+  // An empty reason forgets the failure.
+  void note_failure(const Arm& arm, uint32_t seed, const std::string& reason) const;
 
   // Replaces a file of the folder atomically. Throws Error with its name.
   void write(const std::string& name, std::string_view bytes) const;
 
  private:
+  std::string failure_file(const Arm& arm, uint32_t seed) const;
   void require_own() const;
   void require_same_sweep() const;
 

@@ -128,6 +128,8 @@ TEST_F(SweepTest, MistakesEndInOneLine) {
   EXPECT_ERROR("[model]\nnum_heads = 1\n", "belongs into [base]");
   EXPECT_ERROR("baseline = \"x\"\n" + std::string(kHeads), "it must be \"num_heads=1\" or \"num_heads=2\"");
   EXPECT_ERROR("[[arm]]\nmodel.num_heads = 1\n", "the arm has no name");
+  EXPECT_ERROR("[arm]\nmodel.num_heads = 1\n", "write [[arm]] above each arm");
+  EXPECT_ERROR("[grid]\nmodel.num_heads = [2020-01-01]\n", "sweep.toml:3:7: no key has a date or a time");
   EXPECT_ERROR("[[arm]]\nname = \"a\"\n[[arm]]\nname = \"b\"\n", "are the same config");
   EXPECT_ERROR(std::string(kHeads) + "[[arm]]\nname = \"a\"\n", "not both");
   EXPECT_ERROR("[grid\n", "sweep.toml:2:");

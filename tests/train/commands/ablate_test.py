@@ -77,7 +77,7 @@ class Ablate(CommandLine):
         self.ablate()
         before = {path: path.stat().st_mtime_ns for path in self.out.glob("runs/*/*/metrics.csv")}
         result = self.ablate("seeds=4")
-        self.assertIn("kept          6 runs", result.stdout)
+        self.assertIn("done before   6 runs", result.stdout)
         self.assertEqual(before, {path: path.stat().st_mtime_ns for path in before})
         self.assertEqual(len(self.rows("runs.csv")), 8)
 
@@ -120,6 +120,7 @@ name = "works"
         self.assertIn("missing.txt", result.stdout)
         self.assertIn("2 of 4 runs failed", result.stderr)
         self.assertEqual([row["complete"] for row in self.rows("ablation.csv")], ["0", "2"])
+        self.assertEqual([row["status"] for row in self.rows("runs.csv")], ["failed"] * 2 + ["completed"] * 2)
 
     def test_a_signal_stops_with_checkpoints(self):
         process = subprocess.Popen([HEED, "ablate", self.sweep, "train.steps=1000000"], cwd=self.folder,
