@@ -333,4 +333,28 @@ CUDA = [
     ),
 ]
 
-MUTANTS = OPTIM + DATA + NN + TRAIN + AUTOGRAD + CUDA
+ABLATE = [
+    Mutant(
+        "ablate_interval_without_correction",
+        "train/ablate/statistics.cpp",
+        "critical_t(pairs, significance / m) * error",
+        "critical_t(pairs, significance) * error",
+        "train_tests Statistics.*",
+    ),
+    Mutant(
+        "ablate_claims_what_others_have",
+        "train/ablate/sweep_folder.cpp",
+        "if (!locked && errno == EWOULDBLOCK) return std::nullopt;",
+        "if (!locked && errno == ENOLCK) return std::nullopt;",
+        "heed train.ablate$",
+    ),
+    Mutant(
+        "ablate_trains_one_seed",
+        "train/ablate/ablation.cpp",
+        'fmt::format("seed={}", task.seed)',
+        'fmt::format("seed={}", task.seed * 0)',
+        "heed train.ablate$",
+    ),
+]
+
+MUTANTS = OPTIM + DATA + NN + TRAIN + AUTOGRAD + CUDA + ABLATE

@@ -138,9 +138,9 @@ def run(copy, mutants):
 
 
 def main(arguments):
-    if not arguments:
+    if not arguments or (arguments[0].startswith("-") and arguments != ["--check"]):
         print(__doc__, end="")
-        return 2
+        return 0 if arguments in (["-h"], ["--help"]) else 2
     wrong = misplaced()
     for mutant in wrong:
         print(f"{mutant.file}: {mutant.name}: its text is not exactly once in this file")

@@ -126,8 +126,7 @@ class Ablation {
     const double found = detectable_difference(std::sqrt(2.0) * sd, sweep_.seeds, sweep_.significance, comparisons);
     line_.erase();
     const std::string text = fmt::format(
-        "detectable    {} show a difference in val loss of {}, or less where seeds move the arms alike, with "
-        "probability "
+        "detectable    {} detect a difference in val loss of {}, or less if seeds move the arms alike, with a power of "
         "{:g} % (sd {} from {}; {} at {:g} % in all)",
         plural(sweep_.seeds, "seed"), number_text(found, 2), 100 * kPower, number_text(sd, 2), source,
         plural(comparisons, "comparison"), 100 * sweep_.significance);
@@ -155,7 +154,7 @@ class Ablation {
     const auto slot = std::find_if(slots_.begin(), slots_.end(), [](const Slot& one) { return !one.child; });
     if (slot == slots_.end()) return false;
     for (Task& task : tasks_) {
-      if (task.state == Task::State::waiting && start(task, *slot)) return true;
+      if (task.state == Task::State::waiting && try_start(task, *slot)) return true;
     }
     return false;
   }
@@ -169,6 +168,16 @@ class Ablation {
       is_any = true;
     }
     return is_any;
+  }
+
+  // What keeps one run from being started keeps no other.
+  bool try_start(Task& task, Slot& slot) {
+    try {
+      return start(task, slot);
+    } catch (const std::exception& error) {
+      fail(task, error.what(), 0);
+      return false;
+    }
   }
 
   bool start(Task& task, Slot& slot) {
@@ -257,25 +266,33 @@ class Ablation {
       task.state = Task::State::waiting;
       return;
     }
-    task.state = is_final ? Task::State::done : Task::State::failed;
-    ++ended_;
     const double seconds = std::chrono::duration<double>(Clock::now() - slot.start).count();
-    std::string what;
     if (!is_final) {
-      const std::string reason = code > 128 ? fmt::format("killed by signal {}", code - 128)
-                                            : last_line(folder_.log_file(*task.arm, task.seed));
-      folder_.note_failure(*task.arm, task.seed, reason);
-      what = "failed: " + reason;
-    } else if (result->summary.status == RunStatus::diverged) {
-      what = fmt::format("diverged after step {}", result->summary.steps);
-    } else {
-      what = fmt::format("val {}", result->summary.val_loss ? loss_text(*result->summary.val_loss) : "-");
-      if (result->summary.excess) what += fmt::format("  excess {}", loss_text(*result->summary.excess));
+      return fail(task,
+                  code > 128 ? fmt::format("killed by signal {}", code - 128)
+                             : last_line(folder_.log_file(*task.arm, task.seed)),
+                  seconds);
     }
+    task.state = Task::State::done;
+    const Summary& summary = result->summary;
+    std::string what = fmt::format("val {}", summary.val_loss ? loss_text(*summary.val_loss) : "-");
+    if (summary.excess) what += fmt::format("  excess {}", loss_text(*summary.excess));
+    if (summary.status == RunStatus::diverged) what = fmt::format("diverged after step {}", summary.steps);
+    show_end(task, what, seconds);
+    note_baseline();
+  }
+
+  void fail(Task& task, const std::string& reason, double seconds) {
+    task.state = Task::State::failed;
+    folder_.note_failure(*task.arm, task.seed, reason);
+    show_end(task, "failed: " + reason, seconds);
+  }
+
+  void show_end(const Task& task, const std::string& what, double seconds) {
+    ++ended_;
     line_.erase();
     print("{:>{}}/{}  {}  seed {}  {}  {}\n", kept_ + ended_, fmt::formatted_size("{}", tasks_.size()), tasks_.size(),
           task.arm->name, task.seed, what, duration_text(seconds));
-    note_baseline();
   }
 
   // Once the baseline is done, its noise says what can be found.

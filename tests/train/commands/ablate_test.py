@@ -122,6 +122,17 @@ name = "works"
         self.assertEqual([row["complete"] for row in self.rows("ablation.csv")], ["0", "2"])
         self.assertEqual([row["status"] for row in self.rows("runs.csv")], ["failed"] * 2 + ["completed"] * 2)
 
+    def test_a_run_folder_with_files_of_others_fails_alone(self):
+        self.ablate("seeds=1")
+        mine = self.out / "runs" / "1-num_heads=1" / "seed-2" / "config.toml"
+        mine.parent.mkdir()
+        mine.write_text("mine")
+        result = self.ablate("seeds=2")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("1 of 4 runs failed", result.stderr)
+        self.assertEqual([row["status"] for row in self.rows("runs.csv")], ["completed", "failed"] + ["completed"] * 2)
+        self.assertEqual(mine.read_text(), "mine")
+
     def test_a_signal_stops_with_checkpoints(self):
         process = subprocess.Popen([HEED, "ablate", self.sweep, "train.steps=1000000"], cwd=self.folder,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
