@@ -54,7 +54,7 @@ TEST_P(OptimizerOnCuda, FollowsF64OnTheCpu) {
       const std::vector<double> start = random_values(n, 0);
       const ParameterSpan span = span_on_cuda(start, decay, offset), exact = make_span(DType::f64, start, start, decay);
       const auto optimizer = make({span}), plain = make({exact});
-      const int num_steps = n < 100 ? 20 : 4;  // elements are independent: many steps of few, few steps of many
+      const int num_steps = n < 100 ? 8 : 3;  // elements are independent: many steps of few, few steps of many
       for (int step = 1; step <= num_steps; ++step) {
         const double learning_rate = 0.1 / step, scale = step % 2 == 0 ? 1.0 : 0.37;
         const std::vector<double> gradients = random_values(n, static_cast<uint32_t>(step));

@@ -111,6 +111,22 @@ TEST_F(SweepTest, SeedsArePaired) {
   EXPECT_EQ(load("[base]\nmodel.seed = 1\n" + std::string(kHeads)).notices.size(), 1u);
 }
 
+TEST_F(SweepTest, ShippedSweepsAreAccepted) {
+  int sweeps = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(HEED_CONFIGS) / "sweeps")) {
+    EXPECT_GE(load_sweep(entry.path().string(), {}).arms.size(), 2u) << entry.path();
+    ++sweeps;
+  }
+  EXPECT_GE(sweeps, 2);
+}
+
+// A fixed data seed in one arm alone: its runs are not paired with those of the others.
+TEST_F(SweepTest, UnpairedArmsAreNoted) {
+  const Sweep sweep = load("[[arm]]\nname = \"a\"\n[[arm]]\nname = \"b\"\ndata.source_seed = 7\n");
+  ASSERT_EQ(sweep.notices.size(), 1u);
+  EXPECT_NE(sweep.notices[0].find("arm \"b\" has another data seed"), std::string::npos);
+}
+
 TEST_F(SweepTest, MistakesEndInOneLine) {
   EXPECT_ERROR("", "nothing to compare");
   EXPECT_ERROR("[grid]\n", "sweep.toml:2:2: [grid] is empty");
