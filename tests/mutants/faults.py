@@ -342,7 +342,7 @@ ABLATE = [
         "train_tests Statistics.*",
     ),
     Mutant(
-        "ablate_claims_what_others_have",
+        "ablate_locks_nothing",
         "train/ablate/sweep_folder.cpp",
         "if (!locked && errno == EWOULDBLOCK) return std::nullopt;",
         "if (!locked && errno == ENOLCK) return std::nullopt;",

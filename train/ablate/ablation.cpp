@@ -101,7 +101,7 @@ class Ablation {
   };
   struct Slot {
     std::optional<ChildRun> child;
-    data::Descriptor claim;
+    data::Descriptor lock;
     Task* task = nullptr;
     double work_before = 0;  // done by earlier processes
     Clock::time_point start{};
@@ -163,7 +163,7 @@ class Ablation {
   bool retry_elsewhere() {
     bool is_any = false;
     for (Task& task : tasks_) {
-      if (task.state != Task::State::elsewhere || !folder_.claim(*task.arm, task.seed)) continue;
+      if (task.state != Task::State::elsewhere || !folder_.lock_run(*task.arm, task.seed)) continue;
       task.state = Task::State::waiting;
       is_any = true;
     }
@@ -181,8 +181,8 @@ class Ablation {
   }
 
   bool start(Task& task, Slot& slot) {
-    std::optional<data::Descriptor> claim = folder_.claim(*task.arm, task.seed);
-    if (!claim) {
+    std::optional<data::Descriptor> lock = folder_.lock_run(*task.arm, task.seed);
+    if (!lock) {
       task.state = Task::State::elsewhere;
       return false;
     }
@@ -195,8 +195,8 @@ class Ablation {
     }
     folder_.note_failure(*task.arm, task.seed, "");
     slot.work_before = has_checkpoints(run_folder) ? share_done(task) * task.work : 0;
-    slot.child.emplace(options_for(task, run_folder, slot, *claim));
-    slot.claim = std::move(*claim);
+    slot.child.emplace(options_for(task, run_folder, slot, *lock));
+    slot.lock = std::move(*lock);
     slot.task = &task;
     slot.start = Clock::now();
     task.state = Task::State::running;
@@ -204,9 +204,9 @@ class Ablation {
   }
 
   ChildOptions options_for(const Task& task, const fs::path& run_folder, const Slot& slot,
-                           const data::Descriptor& claim) const {
+                           const data::Descriptor& lock) const {
     ChildOptions options;
-    options.keep_open = claim.number();  // a run stays locked until its process has ended, even if this one is killed
+    options.keep_open = lock.number();  // a run stays locked until its process has ended, even if this one is killed
     if (has_checkpoints(run_folder)) {
       options.arguments = {"train", run_folder.string(), "--resume"};
     } else {
@@ -252,7 +252,7 @@ class Ablation {
       has_ended = true;
       end(slot, *code);
       slot.child.reset();
-      slot.claim = {};
+      slot.lock = {};
     }
     return has_ended;
   }

@@ -1,9 +1,9 @@
-// Runs a sweep: each run as a process of its own, several side by side, and goes on where an earlier process was.
+// Runs a sweep: each run as a separate process, several side by side, and goes on where an earlier process was.
 //
 // The runs of the baseline come first, since their noise says what the sweep can find. A run that is complete or has
 // diverged is kept. One that was interrupted continues from its checkpoint, or starts again if it has none: the results
 // are the same. Several processes may work on one sweep at the same time, on one or several machines, such as the tasks
-// of a Slurm array: each takes the runs that no other has claimed (SweepFolder::claim()).
+// of a Slurm array: each takes the runs that no other has locked (SweepFolder::lock_run()).
 #pragma once
 
 #include "train/ablate/sweep.hpp"

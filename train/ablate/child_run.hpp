@@ -1,4 +1,4 @@
-// One run of a sweep as a process of its own: `heed train`. A run that diverges, runs out of memory or crashes then
+// One run of a sweep as a separate process: `heed train`. A run that diverges, runs out of memory or crashes then
 // ends alone, and its error is a result.
 #pragma once
 
@@ -19,8 +19,8 @@ struct ChildOptions {
   std::filesystem::path log;                                     // gets stdout and stderr, appended
 };
 
-// A started process. It gets SIGKILL from the system when this process ends, however it ends. It is in a process group
-// of its own: Ctrl-C reaches only this process, which passes it on.
+// A started process. It gets SIGKILL from the system when this process ends, however it ends. It is in another process
+// group: Ctrl-C reaches only this process, which passes it on.
 class ChildRun {
  public:
   // Starts this program again. Throws Error with the reason.

@@ -98,7 +98,7 @@ std::optional<int64_t> ArmResult::parameters() const {
 
 std::string ArmResult::verdict() const {
   if (!test) return "no test";
-  if (!test->is_claim) return "within noise";
+  if (!test->is_significant) return "within noise";
   return test->difference.mean < 0 ? "lower" : "higher";
 }
 

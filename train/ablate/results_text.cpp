@@ -144,7 +144,7 @@ std::string passed_text(const ArmResult& arm, const Sample& steps) {
                                     : fmt::format("{:.0f}", steps.mean);
 }
 
-std::string clock(const SweepResults& results, const ArmNames& arms, int64_t columns) {
+std::string context_steps(const SweepResults& results, const ArmNames& arms, int64_t columns) {
   const std::vector<data::ContextEntropy> entropies = entropies_of(results);
   if (entropies.empty()) return "";
   std::vector<std::vector<std::string>> rows(2, {""});
@@ -278,7 +278,7 @@ std::string speed_csv(const SweepResults& results) {
 std::string results_table(const SweepResults& results, int64_t columns) {
   const ArmNames arms = short_names(results, columns);
   return arms.legend + losses(results, arms) + failures(results, arms) + wrap_words(explanation(results), columns) +
-         "\n" + costs(results, arms) + clock(results, arms, columns);
+         "\n" + costs(results, arms) + context_steps(results, arms, columns);
 }
 
 }  // namespace heed::train

@@ -15,14 +15,14 @@ namespace math = boost::math;
 
 // The value that |t| exceeds with probability `level` if there is no difference.
 double critical_t(int64_t pairs, double level) {
-  const math::students_t law(static_cast<double>(pairs - 1));
-  return math::quantile(math::complement(law, level / 2));
+  const math::students_t distribution(static_cast<double>(pairs - 1));
+  return math::quantile(math::complement(distribution, level / 2));
 }
 
 // The probability that |t| exceeds `critical`; shift: mean(d) / (sd / sqrt(n)) of the true difference.
 double power(double shift, int64_t pairs, double critical) {
-  const math::non_central_t law(static_cast<double>(pairs - 1), shift);
-  return math::cdf(math::complement(law, critical)) + math::cdf(law, -critical);
+  const math::non_central_t distribution(static_cast<double>(pairs - 1), shift);
+  return math::cdf(math::complement(distribution, critical)) + math::cdf(distribution, -critical);
 }
 
 // Beyond it the noncentral t distribution is not computed: no experiment is made of so few pairs.
@@ -64,13 +64,13 @@ std::optional<PairedTest> paired_t_test(std::span<const double> differences, dou
   const double error = *test.difference.sd / std::sqrt(static_cast<double>(pairs));
   test.half_width = critical_t(pairs, significance / m) * error;
   if (error > 0) {
-    const math::students_t law(static_cast<double>(pairs - 1));
-    const double one_side = math::cdf(math::complement(law, std::abs(test.difference.mean) / error));
+    const math::students_t distribution(static_cast<double>(pairs - 1));
+    const double one_side = math::cdf(math::complement(distribution, std::abs(test.difference.mean) / error));
     test.p = std::min(1.0, 2 * one_side * m);
   } else {
     test.p = test.difference.mean == 0 ? 1 : 0;
   }
-  test.is_claim = test.p < significance;
+  test.is_significant = test.p < significance;
   return test;
 }
 

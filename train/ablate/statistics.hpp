@@ -3,8 +3,9 @@
 //   test        paired t-test of the differences d_k = loss_k(arm) - loss_k(baseline), two-sided:
 //               t = mean(d) / (sd(d) / sqrt(n)), n - 1 degrees of freedom, sd with n - 1
 //   correction  Bonferroni: with m comparisons each is made at level significance / m, and p is multiplied by m. The
-//               probability of any false claim is then at most `significance`.
-//   interval    mean(d) ± t(1 - level / 2; n - 1) · sd(d) / sqrt(n): it excludes 0 exactly if the test makes a claim
+//               probability of any false positive is then at most `significance`.
+//   interval    mean(d) ± t(1 - level / 2; n - 1) · sd(d) / sqrt(n): it excludes 0 exactly if the difference is
+//               significant
 //   detectable  the true difference that this test finds with probability kPower (noncentral t distribution)
 //
 // The test assumes differences that are independent and nearly normal.
@@ -28,9 +29,9 @@ Sample describe(std::span<const double> values);
 
 struct PairedTest {
   Sample difference;
-  double half_width = 0;  // of the interval
-  double p = 1;           // corrected
-  bool is_claim = false;  // p < significance
+  double half_width = 0;        // of the interval
+  double p = 1;                 // corrected
+  bool is_significant = false;  // p < significance
 };
 
 // nullopt for fewer than two pairs. significance: in (0, 1), of all `comparisons` together.

@@ -3,7 +3,7 @@
 //   config = "../skip.toml"         the base config; a relative path counts from the folder of this file
 //   seeds = 5                       runs of each arm, with the seeds s, s + 1, …; s is the `seed` of its config, 1 by
 //   default baseline = "num_heads=1"        the arm that the others are compared with; by default the first
-//   significance = 0.05             probability of any false claim, over all comparisons
+//   significance = 0.05             probability of any false positive, over all comparisons
 //   noise_sd = 0.01                 expected standard deviation of the loss over seeds, if it is known
 //   [base]                          config keys of all arms: model.num_layers = 1
 //   [grid]                          config keys, each with a list of values: the arms are all combinations

@@ -58,7 +58,7 @@ SweepFolder::SweepFolder(const Sweep& sweep) : sweep_(sweep), path_(sweep.folder
     require_same_sweep();
     fs::create_directories(path_ / ".heed");
     if (!fs::exists(path_ / ".heed/ablation")) write(".heed/ablation", "a folder of heed ablate\n");
-    for (const char* name : {".heed/claims", ".heed/failures", "configs", "logs", "runs"})
+    for (const char* name : {".heed/locks", ".heed/failures", "configs", "logs", "runs"})
       fs::create_directories(path_ / name);
     for (const Arm& arm : sweep_.arms) {
       if (!fs::exists(config_file(arm))) write("configs/" + arm.folder + ".toml", config_text(arm));
@@ -101,14 +101,14 @@ fs::path SweepFolder::log_file(const Arm& arm, uint32_t seed) const {
   return path_ / "logs" / (run_name(arm, seed) + ".txt");
 }
 
-std::optional<data::Descriptor> SweepFolder::claim(const Arm& arm, uint32_t seed) const {
-  const fs::path file = path_ / ".heed/claims" / run_name(arm, seed);
+std::optional<data::Descriptor> SweepFolder::lock_run(const Arm& arm, uint32_t seed) const {
+  const fs::path file = path_ / ".heed/locks" / run_name(arm, seed);
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-  data::Descriptor claim(data::retry_interrupted([&] { return ::open(file.c_str(), flags, 0666); }));
-  require<ConfigError>(claim.number() >= 0, "run_dir: cannot open {}: {}", file.string(), std::strerror(errno));
-  const bool locked = data::retry_interrupted([&] { return ::flock(claim.number(), LOCK_EX | LOCK_NB); }) == 0;
+  data::Descriptor lock(data::retry_interrupted([&] { return ::open(file.c_str(), flags, 0666); }));
+  require<ConfigError>(lock.number() >= 0, "run_dir: cannot open {}: {}", file.string(), std::strerror(errno));
+  const bool locked = data::retry_interrupted([&] { return ::flock(lock.number(), LOCK_EX | LOCK_NB); }) == 0;
   if (!locked && errno == EWOULDBLOCK) return std::nullopt;
-  return claim;
+  return lock;
 }
 
 data::Descriptor SweepFolder::lock_results() const {

@@ -2,7 +2,7 @@
 // only its own files:
 //
 //   .heed/ablation              marks the folder
-//   .heed/claims/               a lock file for each run: who trains it holds flock(2) on the file
+//   .heed/locks/               a lock file for each run: who trains it holds flock(2) on the file
 //   .heed/failures/             why a run has failed, until it is started again
 //   .heed/results               locked by the process that writes the results
 //   configs/<arm>.toml          the resolved config of each arm; an arm is the same sweep only if it is the same config
@@ -36,7 +36,7 @@ class SweepFolder {
 
   // Locks a run until all copies of the descriptor are closed; nullopt if another process has locked it. On a file
   // system without locks nothing is locked: only one process may then work on a sweep.
-  std::optional<data::Descriptor> claim(const Arm& arm, uint32_t seed) const;
+  std::optional<data::Descriptor> lock_run(const Arm& arm, uint32_t seed) const;
 
   // Waits until no other process has this lock.
   data::Descriptor lock_results() const;

@@ -45,18 +45,18 @@ TEST(Statistics, AgreesWithScipy) {
   EXPECT_NEAR(one.p, 0.07048399692, test::kSixDigits);
   EXPECT_NEAR(one.half_width, 0.01224157285, test::kSixDigits);
   EXPECT_NEAR(detectable_difference(*one.difference.sd, 5, 0.05, 1), 0.01658282136, test::kSixDigits);
-  EXPECT_FALSE(one.is_claim);
+  EXPECT_FALSE(one.is_significant);
   const PairedTest three = paired_t_test(differences, 0.05, 3).value();
   EXPECT_DOUBLE_EQ(three.p, 3 * one.p);
   EXPECT_GT(three.half_width, one.half_width);
   EXPECT_NEAR(detectable_difference(1, 5, 0.05, 1), 1.68199728, test::kSixDigits);
 }
 
-TEST(Statistics, AClaimIsAnIntervalWithoutZero) {
+TEST(Statistics, SignificantMeansAnIntervalWithoutZero) {
   Normals normals(3);
   for (int i = 0; i < 200; ++i) {
     const PairedTest test = paired_t_test(normals.differences(4, 0.8, 1), 0.05, 2).value();
-    EXPECT_EQ(test.is_claim, std::abs(test.difference.mean) > test.half_width);
+    EXPECT_EQ(test.is_significant, std::abs(test.difference.mean) > test.half_width);
   }
 }
 
@@ -66,17 +66,18 @@ TEST(Statistics, NeedsTwoPairs) {
 }
 
 TEST(Statistics, RunsWithoutNoise) {
-  EXPECT_FALSE(paired_t_test(std::array<double, 3>{0, 0, 0}, 0.05, 1)->is_claim);
-  EXPECT_TRUE(paired_t_test(std::array<double, 3>{0.1, 0.1, 0.1}, 0.05, 1)->is_claim);
+  EXPECT_FALSE(paired_t_test(std::array<double, 3>{0, 0, 0}, 0.05, 1)->is_significant);
+  EXPECT_TRUE(paired_t_test(std::array<double, 3>{0.1, 0.1, 0.1}, 0.05, 1)->is_significant);
 }
 
-TEST(Statistics, EqualArmsAreSeldomClaimedToDiffer) {
+TEST(Statistics, EqualArmsSeldomDifferSignificantly) {
   Normals normals(1);
   constexpr int kRepeats = 20'000;
   constexpr double kLevel = 0.01;
-  int claims = 0;
-  for (int i = 0; i < kRepeats; ++i) claims += paired_t_test(normals.differences(5, 0, 2), kLevel, 1)->is_claim;
-  EXPECT_NEAR(claims, kRepeats * kLevel, test::kSigmas * std::sqrt(kRepeats * kLevel));
+  int false_positives = 0;
+  for (int i = 0; i < kRepeats; ++i)
+    false_positives += paired_t_test(normals.differences(5, 0, 2), kLevel, 1)->is_significant;
+  EXPECT_NEAR(false_positives, kRepeats * kLevel, test::kSigmas * std::sqrt(kRepeats * kLevel));
 }
 
 TEST(Statistics, FindsTheDetectableDifferenceWithItsPower) {
@@ -85,8 +86,8 @@ TEST(Statistics, FindsTheDetectableDifferenceWithItsPower) {
   constexpr int kRepeats = 5'000;
   int found = 0, found_larger = 0;
   for (int i = 0; i < kRepeats; ++i) {
-    found += paired_t_test(normals.differences(5, difference, 0.02), 0.05, 3)->is_claim;
-    found_larger += paired_t_test(normals.differences(5, 1.5 * difference, 0.02), 0.05, 3)->is_claim;
+    found += paired_t_test(normals.differences(5, difference, 0.02), 0.05, 3)->is_significant;
+    found_larger += paired_t_test(normals.differences(5, 1.5 * difference, 0.02), 0.05, 3)->is_significant;
   }
   EXPECT_NEAR(found, kRepeats * kPower, test::kSigmas * std::sqrt(kRepeats * kPower * (1 - kPower)));
   EXPECT_GT(found_larger, 95 * kRepeats / 100);
