@@ -48,6 +48,13 @@ bool is_new_folder(const fs::path& folder) {
   return true;
 }
 
+data::Descriptor open_lock_file(const fs::path& file) {
+  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+  data::Descriptor lock(data::retry_interrupted([&] { return ::open(file.c_str(), flags, 0666); }));
+  require<ConfigError>(lock.number() >= 0, "run_dir: cannot open {}: {}", file.string(), std::strerror(errno));
+  return lock;
+}
+
 std::string run_name(const Arm& arm, uint32_t seed) { return fmt::format("{}.seed-{}", arm.folder, seed); }
 
 }  // namespace
@@ -102,20 +109,14 @@ fs::path SweepFolder::log_file(const Arm& arm, uint32_t seed) const {
 }
 
 std::optional<data::Descriptor> SweepFolder::lock_run(const Arm& arm, uint32_t seed) const {
-  const fs::path file = path_ / ".heed/locks" / run_name(arm, seed);
-  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-  data::Descriptor lock(data::retry_interrupted([&] { return ::open(file.c_str(), flags, 0666); }));
-  require<ConfigError>(lock.number() >= 0, "run_dir: cannot open {}: {}", file.string(), std::strerror(errno));
+  data::Descriptor lock = open_lock_file(path_ / ".heed/locks" / run_name(arm, seed));
   const bool locked = data::retry_interrupted([&] { return ::flock(lock.number(), LOCK_EX | LOCK_NB); }) == 0;
   if (!locked && errno == EWOULDBLOCK) return std::nullopt;
   return lock;
 }
 
 data::Descriptor SweepFolder::lock_results() const {
-  const fs::path file = path_ / ".heed/results";
-  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-  data::Descriptor lock(data::retry_interrupted([&] { return ::open(file.c_str(), flags, 0666); }));
-  require<ConfigError>(lock.number() >= 0, "run_dir: cannot open {}: {}", file.string(), std::strerror(errno));
+  data::Descriptor lock = open_lock_file(path_ / ".heed/results");
   data::retry_interrupted([&] { return ::flock(lock.number(), LOCK_EX); });
   return lock;
 }
