@@ -25,11 +25,14 @@ Attention::Attention(ParameterStore& store, const std::string& name, const GptCo
       dropout_(config.attention_dropout) {}
 
 Tensor Attention::mix(const Tensor& x, const ForwardContext& context) const {
-  return attention_packed(qkv_(x), {.num_heads = num_heads_,
-                                    .num_kv_heads = num_kv_heads_,
-                                    .dropout = context.training ? dropout_ : 0.0,
-                                    .random = context.random(layer_, DropoutPlace::attention),
-                                    .first_row = context.first_row});
+  const Tensor qkv = qkv_(x);
+  if (context.hook != nullptr) context.hook->qkv(layer_, qkv);
+  const Tensor heads = attention_packed(qkv, {.num_heads = num_heads_,
+                                              .num_kv_heads = num_kv_heads_,
+                                              .dropout = context.training ? dropout_ : 0.0,
+                                              .random = context.random(layer_, DropoutPlace::attention),
+                                              .first_row = context.first_row});
+  return context.hook == nullptr ? heads : context.hook->heads(layer_, heads);
 }
 
 // Computes queries, keys and values with separate matmuls: keys and values are then contiguous, and one copy each

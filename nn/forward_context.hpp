@@ -1,7 +1,8 @@
-// Arguments of a forward pass besides its tokens: training mode, random state of dropout, and KV cache.
+// Arguments of a forward pass besides its tokens: training mode, random state of dropout, KV cache, and hook.
 #pragma once
 
 #include "autograd/core/philox.hpp"
+#include "nn/forward_hook.hpp"
 #include "nn/kv_cache.hpp"
 
 namespace heed::nn {
@@ -18,6 +19,7 @@ struct ForwardContext {
   // The tokens follow those in the cache, and their keys and values are appended to it. nullptr: the tokens are the
   // whole sequence.
   KvCache* cache = nullptr;
+  ForwardHook* hook = nullptr;  // not called in a forward pass with a cache
 
   int64_t first_position() const { return cache == nullptr ? 0 : cache->length(); }
 

@@ -86,10 +86,16 @@ Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache) const {
 }
 
 Tensor Gpt::run_blocks(Tensor x, const ForwardContext& context) const {
+  const auto show = [&](int64_t blocks) {
+    if (context.hook != nullptr) context.hook->residual(blocks, x);
+  };
+  show(0);
+  int64_t done = 0;
   for (const Block& block : blocks_) {
     // Captures the context by value, since the closure lives until backward.
     x = recompute_ ? recompute([&block, context](const std::vector<Tensor>& in) { return block(in[0], context); }, {x})
                    : block(x, context);
+    show(++done);
   }
   return x;
 }

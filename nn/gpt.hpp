@@ -23,6 +23,9 @@ class Gpt {
       int64_t span_multiple = ParameterStore::kAlignment, InitialWeights weights = InitialWeights::drawn);
 
   Tensor logits(const Tensor& tokens, const ForwardContext& context) const;
+  // The last norm (Pre-LN only) and the output head: x (…, C), the residual stream after the last block, -> logits
+  // (…, V). After an earlier block the result is the logit lens (nostalgebraist 2020).
+  Tensor head(const Tensor& x) const;
   // For generation: tokens i32 (1, T), T >= 1, continue the sequence in the cache, which then holds T more tokens.
   // Returns the logits (1, V) of the next token, the last row of logits() for the whole sequence. No dropout. Throws
   // GraphError unless called under NoGradGuard; ShapeError for tokens of another shape or a sequence of more than
@@ -45,7 +48,6 @@ class Gpt {
  private:
   Tensor embed(const Tensor& tokens, const ForwardContext& context) const;
   Tensor run_blocks(Tensor x, const ForwardContext& context) const;
-  Tensor head(const Tensor& x) const;
 
   GptConfig config_;
   ParameterStore store_;

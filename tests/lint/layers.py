@@ -27,6 +27,7 @@ ROOMS = {
     "train/run": ["train/output", "train/config", "train/comm", "train/checkpoint", "train/trainer"],
     "train/bench": ["train/output", "train/config", "train/comm", "train/trainer"],
     "train/ablate": ["train/output", "train/config", "train/checkpoint", "train/trainer", "train/run"],
+    "train/inspect": ["train/output", "train/checkpoint", "train/trainer", "train/run"],
     "train/commands": [""],
 }
 

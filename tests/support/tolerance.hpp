@@ -34,6 +34,8 @@ inline constexpr double kSixDigits = 1e-6;
 // roundings AdamW carries on. Measured: 2e-15 in f64, 1e-6 in f32.
 inline constexpr double kTorchF64 = 1e-9;
 inline constexpr double kTorchF32 = 1e-5;
+// A score of an attention head in TransformerLens, which rounds in f32.
+inline constexpr double kTransformerLens = 1e-4;
 // One update cut into micro-batches: gradients relative to their norm, losses over 20 updates relative.
 inline constexpr double kMicroBatchGradient = 1e-6;
 inline constexpr double kMicroBatchLoss = 1e-5;

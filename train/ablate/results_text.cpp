@@ -4,6 +4,7 @@
 #include "train/ablate/results.hpp"
 #include "train/output/number_text.hpp"
 #include "train/output/progress.hpp"
+#include "train/output/table.hpp"
 
 namespace heed::train {
 namespace {
@@ -32,26 +33,6 @@ std::vector<data::ContextEntropy> entropies_of(const SweepResults& results) {
     for (const auto& [entropy, steps] : arm.passed) longest.push_back(entropy);
   }
   return longest;
-}
-
-// Rows of cells in columns, two spaces apart; the first row is the header. The first column is flush left, and so is
-// the last one if `left_last`.
-std::string in_columns(const std::vector<std::vector<std::string>>& rows, bool left_last) {
-  std::vector<int64_t> widths(rows.front().size());
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_columns(row[i]));
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string fill(static_cast<size_t>(widths[i] - display_columns(row[i])), ' ');
-      const bool is_left = i == 0 || (left_last && i + 1 == row.size());
-      line += (i == 0 ? "" : "  ") + (is_left ? row[i] + fill : fill + row[i]);
-    }
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
 }
 
 // With the number of runs if they are not all.
@@ -116,7 +97,7 @@ std::string losses(const SweepResults& results, const ArmNames& arms) {
     row.push_back(comparison(results, arm));
     rows.push_back(row);
   }
-  return in_columns(rows, true);
+  return in_columns(rows, {0, rows[0].size() - 1});
 }
 
 std::string costs(const SweepResults& results, const ArmNames& arms) {
@@ -133,7 +114,7 @@ std::string costs(const SweepResults& results, const ArmNames& arms) {
                     arm.tokens_per_s.count > 0 ? count_text(arm.tokens_per_s.mean) : "-",
                     arm.grad_norm_spikes.count > 0 ? number_text(arm.grad_norm_spikes.mean) : "-"});
   }
-  return in_columns(rows, false);
+  return in_columns(rows, {0});
 }
 
 // The mean step after which each shorter context's entropy was passed; if not all runs passed it, how many did.
@@ -161,7 +142,7 @@ std::string context_steps(const SweepResults& results, const ArmNames& arms, int
     }
     rows.push_back(row);
   }
-  return "\n" + in_columns(rows, false) +
+  return "\n" + in_columns(rows, {0}) +
          wrap_words(
              "Mean step after which the validation loss was below the entropy of a shorter context; 3/5: only 3 of 5 "
              "runs got there. Above: memory is the measured peak, spikes the number of gradient-norm spikes per run.",

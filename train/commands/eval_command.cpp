@@ -16,6 +16,7 @@
 #include "train/output/progress.hpp"
 #include "train/run/checkpoint_match.hpp"
 #include "train/run/reporter.hpp"
+#include "train/run/run_data.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/snapshot.hpp"
 #include "train/trainer/evaluator.hpp"
@@ -29,20 +30,6 @@ struct EvalData {
   std::unique_ptr<data::Dataset> dataset;
   bool is_of_run = false;  // if false, all of it is in Split::train
 };
-
-// The dataset that the checkpoint's config describes, and how it differs from the data of the run.
-std::pair<std::unique_ptr<data::Dataset>, std::string> dataset_of_run(const LoadedModel& loaded,
-                                                                      const CheckpointContent& content) {
-  try {
-    std::unique_ptr<data::Dataset> dataset = make_dataset(loaded.config, loaded.tokenizer, text_progress());
-    std::string difference = data_difference(content, *dataset);
-    return {std::move(dataset), std::move(difference)};
-  } catch (const ConfigError& error) {
-    return {nullptr, fmt::format("checkpoint: {}; current: {}", content.text("data"), error.what())};
-  } catch (const DataError& error) {
-    return {nullptr, fmt::format("checkpoint: {}; current: {}", content.text("data"), error.what())};
-  }
-}
 
 // All of data.path as one dataset, without splits.
 std::unique_ptr<data::Dataset> make_whole_text(const LoadedModel& loaded) {
@@ -69,7 +56,7 @@ std::unique_ptr<data::Dataset> make_whole_text(const LoadedModel& loaded) {
 }
 
 EvalData find_data(const LoadedModel& loaded, const CheckpointContent& content) {
-  auto [dataset, difference] = dataset_of_run(loaded, content);
+  auto [dataset, difference] = dataset_of_run(loaded, content, text_progress());
   if (difference.empty()) return {std::move(dataset), true};
   if (is_set(loaded.config, "data.path")) return {make_whole_text(loaded), false};
   throw DataError(

@@ -15,6 +15,7 @@
 #include "train/commands/command_options.hpp"
 #include "train/commands/commands.hpp"
 #include "train/commands/generate.hpp"
+#include "train/commands/inspect_command.hpp"
 #include "train/commands/run_command.hpp"
 #include "train/config/config.hpp"
 #include "train/output/output.hpp"
@@ -43,6 +44,7 @@ struct Arguments {
   DType dtype = DType::f32;
   train::BenchStepOptions bench_step;
   train::AblationOptions ablation;
+  train::InspectOptions inspect;
 };
 
 // A shell ends a loop at Ctrl-C only if the command in it was killed by the signal, not if it returned 130. For signals
@@ -158,6 +160,30 @@ void add_eval(CLI::App& app, Arguments& arguments, const Runner& run) {
                       "which is evaluated whole.");
   run.alone(command, "eval", [&] {
     train::run_eval(arguments.checkpoint, arguments.overrides);
+    return 0;
+  });
+}
+
+void add_inspect(CLI::App& app, Arguments& arguments, const Runner& run) {
+  using train::InspectTask;
+  CLI::App* command =
+      app.add_subcommand("inspect", "Show what the attention heads of a checkpoint do, and what each contributes.");
+  train::InspectOptions& o = arguments.inspect;
+  add_path(command, "checkpoint", o.checkpoint, kCheckpointHelp)->required();
+  command->add_option("overrides", o.overrides,
+                      "table.key=value …, such as data.path=FILE: the path of the run's data.");
+  CLI::Option* text =
+      command->add_option("--text", o.text, "Inspect this text instead, token by token.")->option_text("TEXT");
+  add_choice<InspectTask>(
+      command, "--task", o.task, {{"data", InspectTask::data}, {"repeat", InspectTask::repeat}},
+      "data: validation sequences of the run; repeat: random tokens that repeat, which only copying predicts.")
+      ->excludes(text);
+  add_integer(command, "--sequences", o.num_sequences, {1, 1'000'000}, "The number of sequences.")->excludes(text);
+  add_path(command, "--output", o.output,
+           "The folder for inspect.h5 and heads.csv; by default inspect/ in the run folder.");
+  run.alone(command, "inspect", [&o, text] {
+    o.has_text = text->count() > 0;
+    train::run_inspect(o);
     return 0;
   });
 }
@@ -283,6 +309,7 @@ int main(int argc, char** argv) {
   add_train(app, arguments, run);
   add_ablate(app, arguments, run);
   add_generate(app, arguments, run);
+  add_inspect(app, arguments, run);
   add_data(app, arguments, run);
   add_eval(app, arguments, run);
   add_config(app, arguments, run);

@@ -77,6 +77,12 @@ bool is_own_checkpoint(const fs::path& path) {
   return is_plain_file(path) && (has_checkpoint_name(path) || has_temporary_name(path));
 }
 
+bool is_own_inspect_file(const fs::path& path) {
+  const bool is_known = std::find(std::begin(kInspectFiles), std::end(kInspectFiles), path.filename().string()) !=
+                        std::end(kInspectFiles);
+  return is_plain_file(path) && (is_known || has_temporary_name(path));
+}
+
 [[noreturn]] void refuse_mark(const fs::path& path) {
   throw ConfigError(
       fmt::format("train.run_dir: {} exists but was not made by heed, which needs that name for its mark; choose "
@@ -136,9 +142,10 @@ std::optional<fs::path> find_foreign(const fs::path& folder) {
   for (const fs::path& entry : entries(folder)) {
     const std::string name = entry.filename().string();
     if (name == kHeedFolder) continue;
-    if (name == "checkpoints" && is_folder(entry)) {
+    if (is_folder(entry) && (name == "checkpoints" || name == kInspectFolder)) {
+      const auto is_own = name == "checkpoints" ? is_own_checkpoint : is_own_inspect_file;
       for (const fs::path& inner : entries(entry)) {
-        if (!is_own_checkpoint(inner)) return inner;
+        if (!is_own(inner)) return inner;
       }
       continue;
     }

@@ -4,6 +4,7 @@
 //   <run folder>/.heed/lock      train/run/run_folder.hpp
 //   <run folder>/config.toml, metrics.csv, summary.json
 //   <run folder>/checkpoints/    last.h5, best.h5, step-<number>.h5
+//   <run folder>/inspect/        inspect.h5, heads.csv, attention.svg (heed inspect)
 //   .<name>.heed-<process>       in these folders: a temporary file, left by a process that was killed while writing
 #pragma once
 
@@ -15,6 +16,8 @@
 namespace heed::train {
 
 inline constexpr const char* kHeedFolder = ".heed";
+inline constexpr const char* kInspectFolder = "inspect";
+inline constexpr const char* kInspectFiles[] = {"inspect.h5", "heads.csv", "attention.svg"};
 
 struct RunMark {
   bool made_folder = false;  // heed created the run folder, so heed may rename it

@@ -33,14 +33,6 @@ int64_t bytes_of(const data::Dataset& dataset, const std::vector<int32_t>& targe
   return bytes;
 }
 
-// Without an autograd graph more rows fit into memory than in training. Small models evaluate faster with enough tokens
-// per forward pass, as long as the logits stay small.
-int64_t rows_at_a_time(const nn::Gpt& model, int64_t rows_per_batch) {
-  constexpr int64_t kTokens = 2048, kLogits = int64_t{1} << 22;
-  const int64_t tokens = std::min(kTokens, kLogits / model.config().vocab_size);
-  return std::max(rows_per_batch, tokens / model.config().seq_len);
-}
-
 // Sums over sequences.
 struct Sums {
   double loss = 0, dataset_loss = 0;
@@ -104,6 +96,12 @@ int64_t sequences_wanted(const data::BatchLoader& loader, data::Split split, int
 }
 
 }  // namespace
+
+int64_t rows_at_a_time(const nn::Gpt& model, int64_t rows_per_batch) {
+  constexpr int64_t kTokens = 2048, kLogits = int64_t{1} << 22;
+  const int64_t tokens = std::min(kTokens, kLogits / model.config().vocab_size);
+  return std::max(rows_per_batch, tokens / model.config().seq_len);
+}
 
 std::optional<double> Evaluation::bits_per_byte() const {
   if (target_bytes == 0) return {};

@@ -40,6 +40,10 @@ std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Dataset& da
                                    data::Split split, int64_t rows_per_batch, int64_t max_batches,
                                    comm::ProcessGroup& ranks, const EvaluationProgress& progress);
 
+// Sequences in one forward pass without an autograd graph: at least rows_per_batch. More rows fit into memory than in
+// training, and small models are faster with enough tokens in a pass, as long as the logits stay small.
+int64_t rows_at_a_time(const nn::Gpt& model, int64_t rows_per_batch);
+
 // This rank's share of evaluate(), without its result and without waiting for the other ranks: to find out which
 // operation makes a NaN.
 void evaluate_share(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,

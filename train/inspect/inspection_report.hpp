@@ -1,0 +1,40 @@
+// What `heed inspect` shows and writes: tables for a terminal of 80 columns, heads.csv, and the content of inspect.h5.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "train/checkpoint/checkpoint_content.hpp"
+#include "train/inspect/inspection.hpp"
+
+namespace heed::train {
+
+struct InspectionReport {
+  Inspection inspection;
+  data::Batch sequences;
+  std::string checkpoint;                          // "runs/x/checkpoints/last.h5, step 2000"
+  std::string description;                         // of the sequences: "64 validation sequences of 64 tokens"
+  bool shows_tokens = false;                       // a table with a line for each token of the first sequence
+  std::function<std::string(int32_t)> token_text;  // as shown: 'a', or the id where tokens are no text
+  // (T): the loss of the dataset's exact distribution by position; empty if it has none.
+  std::vector<double> exact_position_loss;
+};
+
+std::string inspection_text(const InspectionReport& report);
+
+// The first line of heads.csv.
+inline constexpr std::string_view kHeadsHeader =
+    "layer,head,name,relative_score,entropy,distance,current,previous,first,duplicate,induction,block,far,ablation\n";
+// One row for each head; the scores are those of train/inspect/head_scores.hpp.
+std::string heads_csv(const Inspection& inspection);
+
+// N sequences of T tokens, L layers of H heads:
+//   /tensors/patterns (L, H, T, T) f32       of the first sequence
+//   /tensors/tokens, targets (N, T) i32      targets: -1 if there is none
+//   /tensors/scores (L, H, 7), entropy, distance, ablation (L, H), offset (L, H, T) f64
+//   /tensors/uniform, largest (7) f64        the range of the scores (ScoreRange)
+//   /tensors/position_loss (T), lens_loss (L + 1) f64, token_loss (T), token_lens_loss (L + 1, T) of the first sequence
+//   /texts/kind "inspection", checkpoint, sequences, names (a line for each head), scores (a line for each score)
+CheckpointContent inspection_content(const InspectionReport& report);
+
+}  // namespace heed::train

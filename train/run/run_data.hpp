@@ -1,0 +1,21 @@
+// The data that a checkpoint was trained on, found again.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/dataset.hpp"
+#include "train/checkpoint/checkpoint_content.hpp"
+#include "train/run/snapshot.hpp"
+
+namespace heed::train {
+
+struct RunData {
+  std::unique_ptr<data::Dataset> dataset;  // nullptr if it cannot be made
+  std::string difference;                  // from the data of the run, see data_difference(); empty if it is the same
+};
+
+// The dataset that the checkpoint's config describes. loaded: the model of `content`. progress: as for make_dataset().
+RunData dataset_of_run(const LoadedModel& loaded, const CheckpointContent& content, const data::Progress& progress);
+
+}  // namespace heed::train
