@@ -78,6 +78,7 @@ struct TrainConfig {
   int64_t eval_batches = 0;                // 0: the full split
   FinalEval final_eval = FinalEval::full;  // subset: the first eval_batches batches
   int64_t log_interval = 10;
+  bool log_layers = false;
   int64_t save_interval = 0;  // 0: only at the end
   int64_t keep_checkpoints = 1;
   std::string run_dir;

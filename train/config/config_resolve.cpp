@@ -200,6 +200,9 @@ void check_train(const Config& config) {
   require_rule(!config.train.tf32 || config.train.precision == DType::f32, config, {"train.tf32", "train.precision"},
                "tf32 = true is for f32 matmuls, not with precision = \"{}\": change one of them",
                name(config.train.precision));
+  require_rule(
+      !config.train.log_layers || !config.train.shard_optimizer, config, {"train.log_layers", "train.shard_optimizer"},
+      "log_layers = true needs all gradients on one rank, not with shard_optimizer = true: change one of them");
 }
 
 void check_shares(const Config& config) {

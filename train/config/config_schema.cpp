@@ -269,6 +269,10 @@ void add_train_keys(std::vector<KeySpec>& keys) {
   train.add("log_interval", &TrainConfig::log_interval, integer(1, 1'000'000'000), "steps between log lines")
       .changeable();
   train
+      .add("log_layers", &TrainConfig::log_layers, boolean(),
+           "also write layers.csv every log_interval steps: the norms of each layer's weights, gradients and changes")
+      .changeable();
+  train
       .add("run_dir", &TrainConfig::run_dir, path_name(),
            "run directory, ~ is the home folder; existing_run decides what happens to an earlier run there")
       .default_is("runs/ and the name of the config file")

@@ -8,6 +8,7 @@
 #include "autograd/tape.hpp"
 #include "train/inspect/attention_pattern.hpp"
 #include "train/trainer/evaluator.hpp"
+#include "train/trainer/layer_norms.hpp"
 
 namespace heed::train {
 namespace {
@@ -149,7 +150,9 @@ class Inspector {
 
   void describe_tokens(const data::Batch& part) {
     for (int64_t t = 0; t < part.seq_len; ++t) {
-      result_.tokens.push_back({.token = part.inputs[t], .target = part.targets[t]});
+      InspectedToken& token = result_.tokens.emplace_back();
+      token.token = part.inputs[t];
+      token.target = part.targets[t];
     }
   }
 
@@ -260,8 +263,9 @@ class Inspector {
   }
 
   InspectedLayer& layer_of(const std::string& parameter) {
-    if (parameter.starts_with("blocks.")) return result_.layers[1 + std::stoul(parameter.substr(7))];
-    return parameter.find("embedding") != std::string::npos ? result_.layers.front() : result_.layers.back();
+    const std::string name = layer_name(parameter);
+    return *std::find_if(result_.layers.begin(), result_.layers.end(),
+                         [&](const InspectedLayer& layer) { return layer.name == name; });
   }
 
   void measure_parameters() {

@@ -139,6 +139,10 @@ class Run {
   double rate() const { return state_.seconds > 0 ? static_cast<double>(state_.tokens) / state_.seconds : 0; }
 
   void step() {
+    const bool logs_layers =
+        folder_ && folder_->layers() != nullptr && (trainer_.step() + 1) % config_.train.log_interval == 0;
+    std::optional<LayerNormMeter> layers;
+    if (logs_layers) layers.emplace(trainer_.model().parameters());
     const auto begin = Clock::now();
     const StepResult result = trainer_.train_step(wishes_to_stop());
     agreed_stop_ = result.must_stop;
@@ -147,6 +151,9 @@ class Run {
     seconds_here_ += seconds;
     ++steps_here_;
     state_.tokens += result.targets;
+    if (layers) {
+      write_metrics([&](MetricsFile&) { folder_->layers()->write(result.step, layers->measure()); });
+    }
     if (!measured_) {
       if (result.step == 1) reporter_.check_first_loss(result.loss);
       reporter_.line(measured_memory(memory_report(trainer_.device())));

@@ -249,6 +249,7 @@ void RunFolder::begin(std::optional<int64_t> resumed_step) {
     notices_.push_back(
         fmt::format("metrics.csv has no rows of the steps {} to {}", metrics_->last_step() + 1, *resumed_step));
   }
+  if (config_.train.log_layers) layers_.emplace(path_ / "layers.csv", resumed_step);
   if (may_replace_config(path_ / "config.toml")) {
     write_file(path_ / "config.toml", sign_config(config_to_toml(config_)));
   } else {

@@ -9,6 +9,7 @@
 #include "data/io/checksum.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
 #include "train/checkpoint/checkpoint_folder.hpp"
+#include "train/run/layers_file.hpp"
 #include "train/run/metrics.hpp"
 #include "train/run/version.hpp"
 
@@ -22,7 +23,7 @@ constexpr std::string_view kConfigTitle = "# The resolved config of this run, wr
 constexpr std::string_view kChecksumTitle = "# checksum ";
 constexpr std::string_view kConfigAdvice =
     "# --resume writes it again, unless it was edited: then it stays as it is.\n";
-constexpr const char* kRunFiles[] = {"config.toml", "metrics.csv", "summary.json"};
+constexpr const char* kRunFiles[] = {"config.toml", "metrics.csv", "layers.csv", "summary.json"};
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -179,8 +180,9 @@ std::optional<fs::path> find_not_provably_own(const fs::path& folder) {
   for (const fs::path& inner : {folder, folder / "checkpoints"}) {
     if (const auto found = first_of(entries(inner), has_temporary_name)) return found;
   }
-  const fs::path metrics = folder / "metrics.csv", summary = folder / "summary.json";
+  const fs::path metrics = folder / "metrics.csv", layers = folder / "layers.csv", summary = folder / "summary.json";
   if (is_there(metrics) && !starts_with_metrics_header(read_start(metrics, 4096))) return metrics;
+  if (is_there(layers) && !read_start(layers, 4096).starts_with(kLayersHeader)) return layers;
   if (!may_replace_summary(summary)) return summary;
   return {};
 }

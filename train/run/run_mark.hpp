@@ -2,7 +2,7 @@
 //
 //   <run folder>/.heed/mark      marks the folder as a run folder; also says whether heed created the folder itself
 //   <run folder>/.heed/lock      train/run/run_folder.hpp
-//   <run folder>/config.toml, metrics.csv, summary.json
+//   <run folder>/config.toml, metrics.csv, layers.csv, summary.json
 //   <run folder>/checkpoints/    last.h5, best.h5, step-<number>.h5
 //   <run folder>/inspect/        inspect.h5, heads.csv, attention.svg (heed inspect)
 //   .<name>.heed-<process>       in these folders: a temporary file, left by a process that was killed while writing

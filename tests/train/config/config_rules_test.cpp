@@ -54,6 +54,8 @@ TEST(ConfigRulesTest, TheBatchIsSplitWithoutRest) {
 TEST(ConfigRulesTest, TF32IsForProductsOfF32OnCuda) {
   EXPECT_TRUE(parse_config(kNgram, "a.toml", {"tf32=true", "device=cuda"}).train.tf32);
   expect_contains(config_error(kNgram, {"tf32=true", "precision=bf16"}), {"tf32 = true", "precision = \"bf16\""});
+  expect_contains(config_error(kNgram, {"log_layers=true", "shard_optimizer=true"}),
+                  {"log_layers = true", "shard_optimizer = true"});
   expect_contains(config_error(kNgram, {"tf32=true", "device=cpu"}), {"key train.tf32 has no effect", "train.device"});
   expect_contains(config_error(kNgram, {"cuda_graph=false", "device=cpu"}), {"key train.cuda_graph has no effect"});
 }

@@ -80,6 +80,7 @@ inline const std::vector<KeySample>& key_samples() {
       {"train", "eval_batches", "6"},
       {"train", "final_eval", "\"none\""},
       {"train", "log_interval", "13"},
+      {"train", "log_layers", "true"},
       {"train", "run_dir", "\"runs/x\""},
       {"train", "existing_run", "\"refuse\""},
       {"train", "save_interval", "14"},

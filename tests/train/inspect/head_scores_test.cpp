@@ -62,8 +62,10 @@ TEST(HeadScores, UniformAttention) {
 }
 
 TEST(HeadScores, NamesTheOffsetThatIsAttendedTo) {
-  const HeadScores scores = head_scores(hard_pattern(kLength, [](int64_t i) { return i < 3 ? i : i - 3; }), kKinds);
-  const HeadName head = name_head(scores, score_range(kKinds));
+  const std::vector<int32_t> distinct = {0, 1, 2, 3, 4, 5, 6, 7};
+  const KeyKinds kinds(distinct, std::nullopt);
+  const HeadScores scores = head_scores(hard_pattern(kLength, [](int64_t i) { return i < 3 ? i : i - 3; }), kinds);
+  const HeadName head = name_head(scores, score_range(kinds));
   EXPECT_EQ(head.name, "offset 3");
   EXPECT_NEAR(head.relative, 1, test::kSixDigits);
   EXPECT_NEAR(scores.of(HeadScore::far), 3.0 / 8, test::kSixDigits);  // 3 -> 0, 4 -> 1, 5 -> 2, not 6 -> 3

@@ -66,9 +66,10 @@ TEST_F(PlantedHeads, AreNamed) {
   EXPECT_EQ(found.heads[1][0].name.name, "induction");
   EXPECT_EQ(found.heads[0][1].name.name, "mixed");
   EXPECT_EQ(found.heads[1][1].name.name, "mixed");
-  // A share of 15/16 and 8/16 is all that these scores can be.
+  // These scores can be 15/16 and 8/16 at most. Token 0 is its own previous token too: query 8 attends to it and to
+  // token 1 alike.
   EXPECT_GT(found.heads[0][0].scores.of(HeadScore::previous), 0.93);
-  EXPECT_GT(found.heads[1][0].scores.of(HeadScore::induction), 0.49);
+  EXPECT_GT(found.heads[1][0].scores.of(HeadScore::induction), 0.46);
   EXPECT_NEAR(found.heads[0][1].scores.entropy, found.range.uniform.entropy, test::kF32);
 }
 
