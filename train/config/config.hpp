@@ -83,6 +83,7 @@ struct TrainConfig {
   int64_t keep_checkpoints = 1;
   std::string run_dir;
   ExistingRun existing_run = ExistingRun::move;  // what to do with an earlier run in run_dir
+  bool tensorboard = false;
 
   bool shard_optimizer = false;
   double comm_timeout_s = 600;

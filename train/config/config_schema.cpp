@@ -290,6 +290,10 @@ void add_train_keys(std::vector<KeySpec>& keys) {
       .add("keep_checkpoints", &TrainConfig::keep_checkpoints, integer(0, 1'000'000),
            "older checkpoints to keep besides last and best")
       .changeable();
+  train
+      .add("tensorboard", &TrainConfig::tensorboard, boolean(),
+           "also write the metrics as TensorBoard event files, to the folder tensorboard in run_dir")
+      .changeable();
 }
 
 }  // namespace

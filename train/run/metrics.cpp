@@ -167,16 +167,18 @@ void MetricsFile::sync() {
   if (data::retry_interrupted([&] { return ::fsync(::fileno(file_)); }) != 0) fail();
 }
 
-void MetricsFile::set_last(int64_t step, Column column, double value) {
+bool MetricsFile::set_last(int64_t step, Column column, double value) {
   flush();
-  if (last_step_ != step) return;  // its row was missing when the run was resumed
-  std::string text = read_text(path_);
+  if (last_step_ != step) return false;  // its row was missing when the run was resumed
+  const std::string before = read_text(path_);
+  std::string text = before;
   size_t begin = text.rfind('\n', text.size() - 2) + 1;
   for (int i = 0; i < static_cast<int>(column); ++i) begin = text.find(',', begin) + 1;
   text.replace(begin, text.find_first_of(",\n", begin) - begin, number(value));
   std::fclose(std::exchange(file_, nullptr));
   replace(path_, text);
   open();
+  return text != before;
 }
 
 void MetricsFile::fail() const {

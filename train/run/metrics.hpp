@@ -49,9 +49,10 @@ class MetricsFile {
   void flush();
   // Returns when the rows are durable (fsync): a checkpoint must not be ahead of metrics.csv.
   void sync();
-  // Sets a column in the row of this step, which must be the last row; no effect if the step has no row.
+  // Sets a column in the row of this step, which must be the last row; no effect if the step has no row. Returns
+  // whether the row has changed.
   enum class Column { val_loss = 3, final_val_loss = 8 };
-  void set_last(int64_t step, Column column, double value);
+  bool set_last(int64_t step, Column column, double value);
 
  private:
   void open();

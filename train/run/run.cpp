@@ -184,24 +184,35 @@ class Run {
   void write_metrics(Write write) {
     if (!folder_ || !write_failure_.empty()) return;
     try {
-      write(folder_->metrics());
+      write(folder_->metrics(), folder_->tensorboard());
     } catch (const Error& error) {
       write_failure_ = error.what();
     }
   }
 
+  void sync_metrics() {
+    write_metrics([](MetricsFile& metrics, TensorBoardLog& tensorboard) {
+      metrics.sync();
+      tensorboard.sync();
+    });
+  }
+
   void record(const StepResult& result, const std::optional<Evaluation>& evaluation) {
     state_.wall_seconds = wall_seconds_before_ + seconds_since(begin_);
-    write_metrics([&](MetricsFile& metrics) {
-      metrics.write(MetricsRow{.step = result.step,
-                               .tokens = state_.tokens,
-                               .train_loss = result.loss,
-                               .val_loss = evaluation ? std::optional(evaluation->loss) : std::nullopt,
-                               .learning_rate = result.learning_rate,
-                               .grad_norm = result.grad_norm,
-                               .tokens_per_s = rate(),
-                               .seconds = state_.wall_seconds});
-      if (evaluation || result.step % config_.train.log_interval == 0) metrics.flush();
+    const MetricsRow row{.step = result.step,
+                         .tokens = state_.tokens,
+                         .train_loss = result.loss,
+                         .val_loss = evaluation ? std::optional(evaluation->loss) : std::nullopt,
+                         .learning_rate = result.learning_rate,
+                         .grad_norm = result.grad_norm,
+                         .tokens_per_s = rate(),
+                         .seconds = state_.wall_seconds};
+    write_metrics([&](MetricsFile& metrics, TensorBoardLog& tensorboard) {
+      metrics.write(row);
+      tensorboard.write(row, evaluation);
+      if (!evaluation && result.step % config_.train.log_interval != 0) return;
+      metrics.flush();
+      tensorboard.flush();
     });
   }
 
@@ -236,8 +247,11 @@ class Run {
   void evaluate_pending() {
     const std::optional<Evaluation> evaluation = evaluate(config_.train.eval_batches);
     if (!evaluation) return;
-    write_metrics([&](MetricsFile& metrics) {
-      metrics.set_last(trainer_.step(), MetricsFile::Column::val_loss, evaluation->loss);
+    write_metrics([&](MetricsFile& metrics, TensorBoardLog& tensorboard) {
+      // The row has the loss already if only save_best() had failed, or if the evaluation is made up for again.
+      if (!metrics.set_last(trainer_.step(), MetricsFile::Column::val_loss, evaluation->loss)) return;
+      tensorboard.write(trainer_.step(), *evaluation);
+      tensorboard.flush();
     });
     state_.evaluation_pending = !write_failure_.empty();
     save_if_best(*evaluation);
@@ -251,7 +265,7 @@ class Run {
     state_.best_val_sequences = trainer_.eval_sequences(data::Split::validation, config_.train.eval_batches);
     const CheckpointContent content = snapshot(trainer_, state_);
     if (!folder_) return;
-    write_metrics([](MetricsFile& metrics) { metrics.sync(); });
+    sync_metrics();
     try {
       checkpoints_.save_best(content);
     } catch (const CheckpointError& error) {
@@ -267,7 +281,7 @@ class Run {
     const CheckpointContent content = snapshot(trainer_, state_);
     saved_step_ = trainer_.step();
     if (!folder_) return;
-    write_metrics([](MetricsFile& metrics) { metrics.sync(); });
+    sync_metrics();
     checkpoints_.save_last(content);
     show_notices();
   }
@@ -323,7 +337,9 @@ class Run {
     s.stop_signal = agreed_signal();
     // A closed terminal also makes printing fail; SIGHUP is then the reason to report.
     const std::string unprinted = s.stop_signal == 0 ? reporter_.failure() : "";
-    const std::string failure = unprinted.empty() ? write_failure_ : unprinted;
+    set_status(s, unprinted.empty() ? write_failure_ : unprinted);
+    write_metrics([&](MetricsFile&, TensorBoardLog& tensorboard) { tensorboard.end(s.status); });
+    const std::string failure = unprinted.empty() ? write_failure_ : unprinted;  // of tensorboard.end(), too
     set_status(s, failure);
     if (folder_) folder_->write(s);
     if (s.stop_signal != 0) {
@@ -361,7 +377,7 @@ class Run {
     const bool is_known = validation_ && validation_step_ == trainer_.step() && validation_->sequences == sequences;
     if (has_validation_ && !is_known && !evaluate(batches, data::Split::validation, true)) return {};
     if (has_validation_) {
-      write_metrics([&](MetricsFile& metrics) {
+      write_metrics([&](MetricsFile& metrics, TensorBoardLog&) {
         metrics.set_last(trainer_.step(), MetricsFile::Column::final_val_loss, validation_->loss);
       });
     }
@@ -396,6 +412,7 @@ class Run {
       Summary s = summary();
       s.status = code == 6 ? RunStatus::diverged : RunStatus::failed;
       s.reason = error.what();
+      write_metrics([&](MetricsFile&, TensorBoardLog& tensorboard) { tensorboard.end(s.status); });
       folder_->write(s);
     } catch (const std::exception&) {
       // The first error is the one to report.
@@ -416,7 +433,7 @@ class Run {
   int64_t validation_step_ = -1;  // the step of validation_
   std::optional<int64_t> saved_step_;
   std::optional<double> waited_s_per_step_;
-  std::string write_failure_;  // why metrics.csv or best.h5 could not be written
+  std::string write_failure_;  // why metrics.csv, the event file or best.h5 could not be written
   double seconds_here_ = 0;    // in steps of this process
   int64_t steps_here_ = 0;
   bool measured_ = false, agreed_stop_ = false;

@@ -241,10 +241,18 @@ void RunFolder::require_own_files() const {
   require<CheckpointError>(may_replace_summary(summary),
                            "train.run_dir: {} is not a file that heed wrote: move it away, or {}", summary.string(),
                            kChoose);
+  const fs::path events = path_ / kTensorBoardFolder;
+  const fs::file_type type = fs::symlink_status(events).type();
+  require<CheckpointError>(
+      !config_.train.tensorboard || type == fs::file_type::directory || type == fs::file_type::not_found,
+      "train.tensorboard: {} is not a folder, heed needs that name for its event files: move it away, set "
+      "train.tensorboard=false, or {}",
+      events.string(), kChoose);
 }
 
 void RunFolder::begin(std::optional<int64_t> resumed_step) {
   metrics_.emplace(path_ / "metrics.csv", resumed_step);
+  tensorboard_.emplace(path_, config_, resumed_step.value_or(0));
   if (metrics_->last_step() < resumed_step.value_or(0)) {
     notices_.push_back(
         fmt::format("metrics.csv has no rows of the steps {} to {}", metrics_->last_step() + 1, *resumed_step));

@@ -20,6 +20,7 @@
 #include "train/run/layers_file.hpp"
 #include "train/run/metrics.hpp"
 #include "train/run/summary.hpp"
+#include "train/run/tensorboard_log.hpp"
 
 namespace heed::train {
 
@@ -62,14 +63,16 @@ class RunFolder {
   // CheckpointError if there is no checkpoint to resume from.
   RunFolder(const Config& config, bool resume);
 
-  // Writes config.toml, metrics.csv, layers.csv and a summary.json with the status "running". A run that resumes after
-  // `resumed_step` steps keeps the rows up to that step. Throws CheckpointError if metrics.csv cannot be read or is
-  // something else; a missing one is started with the next step, with a notice.
+  // Writes config.toml, metrics.csv, with train.log_layers layers.csv, with train.tensorboard an event file, and a
+  // summary.json with the status "running". A run that resumes after `resumed_step` steps keeps the rows up to that
+  // step. Throws CheckpointError if metrics.csv cannot be read or is something else; a missing one is started with the
+  // next step, with a notice.
   void begin(std::optional<int64_t> resumed_step);
 
   const std::filesystem::path& path() const { return path_; }
   MetricsFile& metrics() { return *metrics_; }
   LayersFile* layers() { return layers_ ? &*layers_ : nullptr; }  // nullptr without train.log_layers
+  TensorBoardLog& tensorboard() { return *tensorboard_; }
   void write(const Summary& summary) const;
   // Notices to print: where an earlier run was moved, which rows are missing. Each is returned once.
   std::vector<std::string> take_notices();
@@ -86,6 +89,7 @@ class RunFolder {
   std::optional<RunLock> lock_;
   std::optional<MetricsFile> metrics_;
   std::optional<LayersFile> layers_;
+  std::optional<TensorBoardLog> tensorboard_;
   std::vector<std::string> notices_;
 };
 

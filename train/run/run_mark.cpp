@@ -9,8 +9,10 @@
 #include "data/io/checksum.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
 #include "train/checkpoint/checkpoint_folder.hpp"
+#include "train/output/tensorboard.hpp"
 #include "train/run/layers_file.hpp"
 #include "train/run/metrics.hpp"
+#include "train/run/tensorboard_log.hpp"
 #include "train/run/version.hpp"
 
 namespace heed::train {
@@ -77,12 +79,23 @@ bool has_checkpoint_name(const fs::path& path) { return is_checkpoint_name(path.
 bool is_own_checkpoint(const fs::path& path) {
   return is_plain_file(path) && (has_checkpoint_name(path) || has_temporary_name(path));
 }
+bool is_own_event_file(const fs::path& path) {
+  return is_plain_file(path) && event_file_time(path.filename().string()).has_value();
+}
 
 bool is_own_inspect_file(const fs::path& path) {
   const bool is_known = std::find(std::begin(kInspectFiles), std::end(kInspectFiles), path.filename().string()) !=
                         std::end(kInspectFiles);
   return is_plain_file(path) && (is_known || has_temporary_name(path));
 }
+
+// The folders in a run folder that heed makes, and which of their entries it wrote.
+struct KnownFolder {
+  std::string_view name;
+  bool (*is_own)(const fs::path& path);
+};
+constexpr KnownFolder kFolders[] = {
+    {"checkpoints", is_own_checkpoint}, {kTensorBoardFolder, is_own_event_file}, {kInspectFolder, is_own_inspect_file}};
 
 [[noreturn]] void refuse_mark(const fs::path& path) {
   throw ConfigError(
@@ -143,10 +156,11 @@ std::optional<fs::path> find_foreign(const fs::path& folder) {
   for (const fs::path& entry : entries(folder)) {
     const std::string name = entry.filename().string();
     if (name == kHeedFolder) continue;
-    if (is_folder(entry) && (name == "checkpoints" || name == kInspectFolder)) {
-      const auto is_own = name == "checkpoints" ? is_own_checkpoint : is_own_inspect_file;
+    const auto known = std::find_if(std::begin(kFolders), std::end(kFolders),
+                                    [&](const KnownFolder& folder_of_heed) { return name == folder_of_heed.name; });
+    if (known != std::end(kFolders) && is_folder(entry)) {
       for (const fs::path& inner : entries(entry)) {
-        if (!is_own(inner)) return inner;
+        if (!known->is_own(inner)) return inner;
       }
       continue;
     }

@@ -5,6 +5,7 @@
 //   <run folder>/config.toml, metrics.csv, layers.csv, summary.json
 //   <run folder>/checkpoints/    last.h5, best.h5, step-<number>.h5
 //   <run folder>/inspect/        inspect.h5, heads.csv, attention.svg (heed inspect)
+//   <run folder>/tensorboard/    events.out.tfevents.<time>.<host>.<process>.<number>; never replaced
 //   .<name>.heed-<process>       in these folders: a temporary file, left by a process that was killed while writing
 #pragma once
 

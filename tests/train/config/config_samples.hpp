@@ -85,6 +85,7 @@ inline const std::vector<KeySample>& key_samples() {
       {"train", "existing_run", "\"refuse\""},
       {"train", "save_interval", "14"},
       {"train", "keep_checkpoints", "3"},
+      {"train", "tensorboard", "true"},
   };
   return samples;
 }
