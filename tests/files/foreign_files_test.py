@@ -29,7 +29,8 @@ HEEDS_NAMES = (
     "checkpoints", "checkpoints/last.h5", "checkpoints/best.h5", "checkpoints/step-000003.h5",
     "checkpoints/step-000006.h5", "checkpoints/last.h5.tmp-77", "checkpoints/best.h5.tmp-1", "checkpoints/probe.tmp-2",
     "checkpoints/llama/weights.bin", "checkpoints/.heed/mark", "run/lock", "run/config.toml", "run/.heed/lock",
-    "run/checkpoints/last.h5", "run/notes.md",
+    "run/checkpoints/last.h5", "run/notes.md", "tensorboard", "tensorboard/events.out.tfevents.1700000000.host.1.0",
+    "tensorboard/notes.md", "run/tensorboard",
 )  # fmt: skip
 USERS_NAMES = (
     "notes.md", "paper.tex", ".git/HEAD", ".git/config.lock", "src/main.py", "ä ö ü.txt", "a blank", "two\nlines",
@@ -151,11 +152,10 @@ class Trial:
             if is_plain(self.run_dir_text):
                 break
         text = self.random.choice((str(self.sandbox.text), os.path.relpath(self.sandbox.text, self.cwd)))
-        self.sandbox.config.write_text(
-            runs.config_text(text, self.run_dir_text, steps=4, eval_interval=2, save_interval=1)
-            if is_plain(text)
-            else runs.config_text(str(self.sandbox.text), self.run_dir_text, steps=4, eval_interval=2, save_interval=1)
-        )
+        if not is_plain(text):
+            text = str(self.sandbox.text)
+        config = runs.config_text(text, self.run_dir_text, steps=4, eval_interval=2, save_interval=1)
+        self.sandbox.config.write_text(config + self.random.choice(("", "tensorboard = true\n")))
         self.user = {}
         if self.random.random() < 0.3 and may_be_someone:
             self.user = {"user": SOMEONE, "group": SOMEONE, "extra_groups": []}
@@ -228,7 +228,8 @@ class Trial:
         """The user adds files to a folder that heed made: it is not moved any more, and the run can still be resumed."""
         while True:
             path = self.run_dir / self.random.choice(
-                (*USERS_NAMES, "checkpoints/mine.h5", "checkpoints/step-9.h5", "config.toml.bak", ".heed/notes"))
+                (*USERS_NAMES, "checkpoints/mine.h5", "checkpoints/step-9.h5", "tensorboard/notes.md", "config.toml.bak",
+                 ".heed/notes"))  # fmt: skip
             self.sandbox.plant(path, self.random.choice(("text", "bytes", "empty", "folder", "pipe", "dangling link")))
             if self.random.random() < 0.4:
                 break
@@ -244,6 +245,7 @@ class Trial:
         inside = os.path.relpath(self.base / path, self.run_dir)
         return inside in (".", ".heed", ".heed/lock", ".heed/mark", "config.toml", "metrics.csv", "summary.json") or (
             re.fullmatch(r"checkpoints(/(last|best|step-\d{6})\.h5)?", inside)
+            or re.fullmatch(r"tensorboard(/events\.out\.tfevents\.\d{10}\..+\.\d+\.\d+)?", inside)
         )
 
     def try_other_commands(self):
