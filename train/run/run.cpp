@@ -152,7 +152,11 @@ class Run {
     ++steps_here_;
     state_.tokens += result.targets;
     if (layers) {
-      write_metrics([&](MetricsFile&) { folder_->layers()->write(result.step, layers->measure()); });
+      write_metrics([&](MetricsFile&, TensorBoardLog& tensorboard) {
+        const std::vector<LayerNorms> norms = layers->measure();
+        folder_->layers()->write(result.step, norms);
+        tensorboard.write(result.step, norms);
+      });
     }
     if (!measured_) {
       if (result.step == 1) reporter_.check_first_loss(result.loss);

@@ -65,6 +65,15 @@ void TensorBoardLog::write(int64_t step, const Evaluation& evaluation) {
   file_->add_scalars(step, scalars);
 }
 
+void TensorBoardLog::write(int64_t step, const std::vector<LayerNorms>& layers) {
+  if (!file_) return;
+  for (const LayerNorms& layer : layers) {
+    file_->add_scalars(step, {{"weight_norm/" + layer.layer, layer.weight},
+                              {"gradient_norm/" + layer.layer, layer.gradient},
+                              {"change_norm/" + layer.layer, layer.change}});
+  }
+}
+
 void TensorBoardLog::end(RunStatus status) {
   if (!file_ || (status != RunStatus::completed && status != RunStatus::diverged)) return;
   file_->add_hparams_end(status == RunStatus::completed ? SessionStatus::success : SessionStatus::failure);
