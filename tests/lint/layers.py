@@ -59,7 +59,7 @@ LIBRARY_PLACES = [
     (r"hwy/.*", r"autograd/cpu/.*|.*_cpu\.cpp|tests/support/instruction_set\.cpp"),
     (r"toml\+\+/.*", r"train/config/[^/]*\.cpp"),
     (r"boost/.*", r"train/ablate/statistics\.cpp"),
-    (r"nlohmann/.*", r"train/ablate/run_result\.cpp"),
+    (r"nlohmann/.*", r"train/run/summary_reader\.cpp"),
     (r"CLI/.*", r"train/commands/[^/]*\.cpp"),
     (r"gtest/.*|gmock/.*", r"tests/.*"),
 ]

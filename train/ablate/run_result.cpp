@@ -1,59 +1,13 @@
 #include "train/ablate/run_result.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "autograd/core/check.hpp"
-#include "data/text/text_file.hpp"
+#include "train/run/summary_reader.hpp"
 
 namespace heed::train {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-
-std::optional<double> optional_number(const Json& object, const char* name) {
-  const Json& value = object.at(name);
-  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
-}
-
-RunStatus status_of(const std::string& name) {
-  constexpr RunStatus kAll[] = {RunStatus::running, RunStatus::completed, RunStatus::stopped, RunStatus::diverged,
-                                RunStatus::failed};
-  for (const RunStatus status : kAll) {
-    if (name == status_name(status)) return status;
-  }
-  throw DataError("status \"" + name + "\" is unknown");
-}
-
-Summary summary_of(const Json& json) {
-  Summary s;
-  s.status = status_of(json.at("status"));
-  if (!json.at("reason").is_null()) s.reason = json.at("reason");
-  s.steps = json.at("steps");
-  s.parameters = json.at("parameters");
-  s.train_loss = optional_number(json, "train_loss");
-  s.val_loss = optional_number(json, "val_loss");
-  s.best_val_loss = optional_number(json, "best_val_loss");
-  s.entropy = optional_number(json, "entropy");
-  s.excess = optional_number(json, "excess");
-  s.tokens_per_s = json.at("tokens_per_s");
-  s.seconds = json.at("seconds");
-  s.peak_memory_bytes = json.at("peak_memory_bytes");
-  for (const Json& one : json.at("entropies")) {
-    s.entropies.push_back({one.at("context_tokens"), one.at("nats"), one.at("name")});
-  }
-  return s;
-}
-
-Summary read_summary(const fs::path& path) {
-  const std::string name = data::quoted_path(path.string());
-  try {
-    return summary_of(Json::parse(read_small_file(path.string(), "summary")));
-  } catch (const Json::exception& error) {
-    throw DataError(fmt::format("{} is not a summary.json that heed wrote: {}", name, error.what()));
-  }
-}
 
 std::vector<PassedEntropy> find_passed(const Summary& summary, const std::vector<MetricsRow>& curve) {
   std::vector<PassedEntropy> passed;
@@ -69,12 +23,7 @@ std::vector<PassedEntropy> find_passed(const Summary& summary, const std::vector
 
 }  // namespace
 
-bool RunResult::is_complete(const Config& config) const {
-  // A signal in the last evaluation also stops a run at its last step, but without its losses.
-  return summary.status == RunStatus::completed ||
-         (summary.status == RunStatus::stopped && config.train.stop_after > 0 &&
-          summary.reason == fmt::format("train.stop_after = {}", config.train.stop_after));
-}
+bool RunResult::is_complete(const Config& config) const { return train::is_complete(summary, config); }
 
 bool RunResult::is_final(const Config& config) const {
   return is_complete(config) || summary.status == RunStatus::diverged;
@@ -84,7 +33,7 @@ std::optional<RunResult> read_run(const fs::path& folder) {
   const fs::path summary = folder / "summary.json", metrics = folder / "metrics.csv";
   if (!fs::exists(summary)) return std::nullopt;
   RunResult result;
-  result.summary = read_summary(summary);
+  result.summary = read_summary(summary).summary;
   if (fs::exists(metrics)) result.curve = read_metrics(metrics);
   result.passed = find_passed(result.summary, result.curve);
   result.grad_norm_spikes = find_spikes(result.curve);

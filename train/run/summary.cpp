@@ -46,6 +46,13 @@ const char* status_name(RunStatus status) {
   return kNames[static_cast<size_t>(status)];
 }
 
+bool is_complete(const Summary& summary, const Config& config) {
+  // A signal in the last evaluation also stops a run at its last step, but without its losses.
+  return summary.status == RunStatus::completed ||
+         (summary.status == RunStatus::stopped && config.train.stop_after > 0 &&
+          summary.reason == fmt::format("train.stop_after = {}", config.train.stop_after));
+}
+
 std::string summary_to_json(const Summary& s, const Config& config) {
   const std::pair<const char*, std::string> members[] = {{"status", json::text(status_name(s.status))},
                                                          {"reason", s.reason.empty() ? "null" : json::text(s.reason)},

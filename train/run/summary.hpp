@@ -40,6 +40,9 @@ struct Summary {
   std::optional<double> waited_s_per_step = {};
 };
 
+// All steps of the run are done, so that its losses can be compared with those of other runs.
+bool is_complete(const Summary& summary, const Config& config);
+
 std::string summary_to_json(const Summary& summary, const Config& config);
 
 }  // namespace heed::train
