@@ -30,6 +30,7 @@ save_interval = {save_interval}
 keep_checkpoints = {keep}
 log_interval = 100
 run_dir = "{run_dir}"
+plot = false
 """
 TEXT = "the quick brown fox jumps over the lazy dog\n" * 20
 

@@ -204,7 +204,7 @@ def cases():
         Case("`train`: the run folder", "the current folder", [*train, "train.run_dir=."]),
         Case("`train`: the run folder", "the folder above", [*train, "train.run_dir=.."]),
     ]  # fmt: skip
-    for name in ("config.toml", "metrics.csv", "summary.json", ".heed", "checkpoints", "checkpoints/last.h5",
+    for name in ("config.toml", "metrics.csv", "summary.json", "plot.svg", ".heed", "checkpoints", "checkpoints/last.h5",
                  "checkpoints/best.h5", "checkpoints/step-000002.h5", "lock", "config.toml.tmp-1", ".config.toml.heed-1",
                  "checkpoints/.last.h5.heed-1"):  # fmt: skip
         found += write_cases(f"`train`: `{name}` of a run folder that heed did not make", f"run/{name}", train)

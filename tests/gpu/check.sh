@@ -113,6 +113,7 @@ warmup_steps = 5
 [train]
 batch_size = 8
 micro_batch_size = 4
+plot = false
 TOML
 awk 'BEGIN { srand(7); for (i = 0; i < 20000; ++i) printf "%c", 97 + int(26 * rand() * rand()) }' >text.txt
 

@@ -25,8 +25,9 @@ ROOMS = {
     "train/comm": ["train/output"],
     "train/trainer": ["train/output", "train/config", "train/comm"],
     "train/run": ["train/output", "train/config", "train/comm", "train/checkpoint", "train/trainer"],
+    "train/plot": ["train/output", "train/config", "train/run"],
     "train/bench": ["train/output", "train/config", "train/comm", "train/trainer"],
-    "train/ablate": ["train/output", "train/config", "train/checkpoint", "train/trainer", "train/run"],
+    "train/ablate": ["train/output", "train/config", "train/checkpoint", "train/trainer", "train/run", "train/plot"],
     "train/inspect": ["train/output", "train/checkpoint", "train/trainer", "train/run"],
     "train/commands": [""],
 }

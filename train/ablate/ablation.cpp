@@ -17,6 +17,7 @@
 #include "train/output/number_text.hpp"
 #include "train/output/output.hpp"
 #include "train/output/progress.hpp"
+#include "train/plot/plot.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_mark.hpp"
 #include "train/run/stop_signal.hpp"
@@ -214,6 +215,7 @@ class Ablation {
       options.arguments = {"train", folder_.config_file(*task.arm).string(), fmt::format("seed={}", task.seed),
                            "train.run_dir=" + run_folder.string()};
     }
+    options.arguments.emplace_back("--no-plot");
     options.environment.emplace_back("OMP_NUM_THREADS", fmt::format("{}", shares_.threads));
     if (!shares_.devices.empty()) {
       const auto index = static_cast<size_t>(&slot - slots_.data());
@@ -370,6 +372,7 @@ class Ablation {
       print("elsewhere     {} in other processes; the last process to end writes the full table\n",
             plural(elsewhere, "run"));
     }
+    if (done > 0 && sweep_.arms.front().config.train.plot) print("{}\n", plot_at_end(folder_.path()));
     const int64_t failed = count(Task::State::failed);
     require<Error>(failed == 0, "ablate: {} of {} runs failed (logs: {}); the same command tries them again", failed,
                    sweep_.num_runs(), (folder_.path() / "logs").string());

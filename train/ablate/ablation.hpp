@@ -15,8 +15,9 @@ struct AblationOptions {
 };
 
 // Prints a line for each run that ends, on a terminal also the progress of all, and at the end the tables; writes the
-// results into the folder of the sweep. Returns the signal that stopped it, 0 if none did: the runs then have stopped,
-// each with a checkpoint. Throws ConfigError (see SweepFolder), DataError, Error if a file cannot be written.
+// results into the folder of the sweep, and draws them unless train.plot is off. Returns the signal that stopped it, 0
+// if none did: the runs then have stopped, each with a checkpoint. Throws ConfigError (see SweepFolder), DataError,
+// Error if a file cannot be written.
 int run_ablation(const Sweep& sweep, const AblationOptions& options);
 
 }  // namespace heed::train

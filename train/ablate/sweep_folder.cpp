@@ -10,6 +10,7 @@
 #include "autograd/core/check.hpp"
 #include "data/io/atomic_file.hpp"
 #include "data/io/descriptor.hpp"
+#include "train/plot/plot_document.hpp"
 
 namespace heed::train {
 namespace {
@@ -67,6 +68,7 @@ SweepFolder::SweepFolder(const Sweep& sweep) : sweep_(sweep), path_(sweep.folder
     if (!fs::exists(path_ / ".heed/ablation")) write(".heed/ablation", "a folder of heed ablate\n");
     for (const char* name : {".heed/locks", ".heed/failures", "configs", "logs", "runs"})
       fs::create_directories(path_ / name);
+    write_arms();
     for (const Arm& arm : sweep_.arms) {
       if (!fs::exists(config_file(arm))) write("configs/" + arm.folder + ".toml", config_text(arm));
     }
@@ -74,6 +76,12 @@ SweepFolder::SweepFolder(const Sweep& sweep) : sweep_(sweep), path_(sweep.folder
     throw ConfigError(
         fmt::format("run_dir: {} cannot be used: {}; {}", path_.string(), error.code().message(), kChoose));
   }
+}
+
+void SweepFolder::write_arms() const {
+  std::vector<ArmEntry> arms;
+  for (const Arm& arm : sweep_.arms) arms.push_back({arm.folder, arm.name});
+  write(kArmsFile, arms_text(arms));
 }
 
 void SweepFolder::require_own() const {

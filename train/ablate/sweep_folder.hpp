@@ -4,11 +4,13 @@
 //   .heed/ablation              marks the folder
 //   .heed/locks/               a lock file for each run: who trains it holds flock(2) on the file
 //   .heed/failures/             why a run has failed, until it is started again
+//   .heed/arms                  the arms for heed plot, which has no sweep file (train/plot/plot_document.hpp)
 //   .heed/results               locked by the process that writes the results
 //   configs/<arm>.toml          the resolved config of each arm; an arm is the same sweep only if it is the same config
 //   runs/<arm>/seed-<seed>/     the run folders of heed train
 //   logs/<arm>.seed-<seed>.txt  what heed train printed
 //   ablation.csv, runs.csv, speed.csv, table.txt, ablation.h5    the results (train/ablate/results.hpp)
+//   plot.svg                    the picture of the results (train/plot/plot.hpp), if heed made it
 #pragma once
 
 #include <filesystem>
@@ -52,6 +54,7 @@ class SweepFolder {
 
  private:
   std::string failure_file(const Arm& arm, uint32_t seed) const;
+  void write_arms() const;
   void require_own() const;
   void require_same_sweep() const;
 

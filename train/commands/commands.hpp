@@ -1,4 +1,4 @@
-// The commands eval, gradcheck and info, one source file each. The others are in train/run/run.hpp (train),
+// The commands eval, gradcheck, info and plot, one source file each. The others are in train/run/run.hpp (train),
 // train/commands/generate.hpp, train/bench/bench.hpp and train/commands/main.cpp (data, config).
 #pragma once
 
@@ -27,6 +27,15 @@ void run_eval(const std::string& checkpoint, const std::vector<std::string>& ove
 // names: operations to check, or "gpt"; empty: all. Prints a line for each and returns whether all passed. Throws
 // ConfigError for an unknown name, with the list of known names.
 bool run_gradcheck(const std::vector<std::string>& names);
+
+struct PlotOptions {
+  std::vector<std::string> folders;
+  std::string output;  // empty: plot.svg, for one folder in it, otherwise in the current folder
+};
+
+// `heed plot`: draws runs and sweeps into one picture and prints its path. Throws what plot_runs() throws
+// (train/plot/plot.hpp), ConfigError for an empty name.
+void run_plot(const PlotOptions& options);
 
 // `heed info`: the features of this build, and the available devices.
 void run_info();

@@ -1,5 +1,6 @@
 // The command line. Errors become one line on stderr and an exit code:
-//   2 usage or config · 3 data · 4 checkpoint · 5 device or memory · 6 diverged · 7 communication · 1 anything else
+//   2 usage or config · 3 data · 4 checkpoint · 5 device or memory, no matplotlib · 6 diverged · 7 communication · 1
+//   anything else
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include "train/config/config.hpp"
 #include "train/output/output.hpp"
 #include "train/output/progress.hpp"
+#include "train/plot/plot.hpp"
 #include "train/run/run.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/version.hpp"
@@ -35,7 +37,7 @@ struct Arguments {
   std::string config;
   std::vector<std::string> overrides;  // key=value
   std::vector<std::string> operations;
-  bool resume = false;
+  bool resume = false, no_plot = false;
   int stop_signal = 0;  // the signal that stopped a training run of one process
   std::string checkpoint;
   train::GenerateOptions generate;
@@ -45,6 +47,7 @@ struct Arguments {
   train::BenchStepOptions bench_step;
   train::AblationOptions ablation;
   train::InspectOptions inspect;
+  train::PlotOptions plot;
 };
 
 // A shell ends a loop at Ctrl-C only if the command in it was killed by the signal, not if it returned 130. For signals
@@ -99,12 +102,16 @@ void add_train(CLI::App& app, Arguments& arguments, const Runner& run) {
   add_path(command, "config", arguments.config, "A TOML file; with --resume also the folder of the run.")->required();
   command->add_option("overrides", arguments.overrides, kOverridesHelp);
   command->add_flag("--resume", arguments.resume, "Continue from the newest checkpoint of the run.");
+  // For heed ablate, which draws all runs together: a config without train.plot would be another config. Not in --help.
+  command->add_flag("--no-plot", arguments.no_plot)->group("");
   run.in_each(command, [&] {
     std::signal(SIGPIPE, SIG_IGN);
     return train::run_on_ranks(
         [&] { return train::load_train_config(arguments.config, arguments.overrides, arguments.resume); },
         [&](const train::Config& config, comm::ProcessGroup& ranks) {
-          const int signal = train::run_training(config, {.resume = arguments.resume}, ranks).stop_signal;
+          train::RunOptions options{.resume = arguments.resume};
+          if (config.train.plot && !arguments.no_plot) options.plot = train::plot_at_end;
+          const int signal = train::run_training(config, options, ranks).stop_signal;
           if (ranks.size() == 1) arguments.stop_signal = signal;
           return signal == 0 ? 0 : 128 + signal;
         });
@@ -125,6 +132,18 @@ void add_ablate(CLI::App& app, Arguments& arguments, const Runner& run) {
     const train::Sweep sweep = train::load_sweep(arguments.config, arguments.overrides);
     arguments.stop_signal = train::run_ablation(sweep, arguments.ablation);
     return arguments.stop_signal == 0 ? 0 : 128 + arguments.stop_signal;
+  });
+}
+
+void add_plot(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command = app.add_subcommand("plot", "Draw the curves of runs, or of a sweep by arm.");
+  command->add_option("run", arguments.plot.folders, "Run folders, also of runs that still train; folders of sweeps.")
+      ->required();
+  add_path(command, "--output", arguments.plot.output,
+           "The picture, .svg or .png; default: plot.svg, for one run in its folder.");
+  run.alone(command, "plot", [&arguments] {
+    train::run_plot(arguments.plot);
+    return 0;
   });
 }
 
@@ -308,6 +327,7 @@ int main(int argc, char** argv) {
   const Runner run{code};
   add_train(app, arguments, run);
   add_ablate(app, arguments, run);
+  add_plot(app, arguments, run);
   add_generate(app, arguments, run);
   add_inspect(app, arguments, run);
   add_data(app, arguments, run);

@@ -84,6 +84,7 @@ struct TrainConfig {
   std::string run_dir;
   ExistingRun existing_run = ExistingRun::move;  // what to do with an earlier run in run_dir
   bool tensorboard = false;
+  bool plot = true;  // draw plot.svg at the end
 
   bool shard_optimizer = false;
   double comm_timeout_s = 600;

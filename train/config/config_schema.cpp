@@ -282,6 +282,8 @@ void add_train_keys(std::vector<KeySpec>& keys) {
            choice<ExistingRun>({{"move", ExistingRun::move}, {"refuse", ExistingRun::refuse}}),
            "what to do with an earlier run in run_dir: move it aside to run_dir.1, .2, …, or refuse to start")
       .changeable();
+  train.add("plot", &TrainConfig::plot, boolean(), "draw plot.svg in run_dir at the end of the run, with matplotlib")
+      .changeable();
   train
       .add("save_interval", &TrainConfig::save_interval, integer(0, 1'000'000'000),
            "steps between checkpoints; 0: only at the end")

@@ -27,6 +27,7 @@ class Run {
   // config: already processed by fix_paths().
   Run(const Config& config, const RunOptions& options, comm::ProcessGroup& ranks)
       : config_(config),
+        plot_(options.plot),
         ranks_(ranks),
         trainer_(config, ranks),
         checkpoints_(config.train.run_dir, config.train.keep_checkpoints),
@@ -351,6 +352,7 @@ class Run {
                                  stop_signal_name(s.stop_signal), s.steps));
     } else if (failure.empty() && folder_) {
       reporter_.end(s, state_.seconds, folder_->path().string());
+      plot();
     }
     require<Error>(unprinted.empty(), "{}; the run is saved at step {}", unprinted, s.steps);
     require<CheckpointError>(failure.empty(), "{}; the run is saved at step {}, continue it with --resume", failure,
@@ -390,6 +392,12 @@ class Run {
     return test ? std::optional(test->loss) : std::nullopt;
   }
 
+  void plot() {
+    if (!plot_) return;
+    write_metrics([](MetricsFile& metrics) { metrics.flush(); });
+    reporter_.line(plot_(folder_->path()));
+  }
+
   bool try_save() {
     try {
       save();
@@ -418,12 +426,14 @@ class Run {
       s.reason = error.what();
       write_metrics([&](MetricsFile&, TensorBoardLog& tensorboard) { tensorboard.end(s.status); });
       folder_->write(s);
+      if (s.status == RunStatus::diverged) plot();
     } catch (const std::exception&) {
       // The first error is the one to report.
     }
   }
 
   Config config_;
+  decltype(RunOptions::plot) plot_;
   comm::ProcessGroup& ranks_;
   Trainer trainer_;
   std::optional<RunFolder> folder_;  // on the root only: other ranks write nothing

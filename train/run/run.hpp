@@ -1,6 +1,10 @@
 // A whole training run: steps, evaluations, files and console output.
 #pragma once
 
+#include <filesystem>
+#include <functional>
+#include <string>
+
 #include "train/comm/process_group.hpp"
 #include "train/config/config.hpp"
 #include "train/run/summary.hpp"
@@ -9,6 +13,9 @@ namespace heed::train {
 
 struct RunOptions {
   bool resume = false;  // continue from the newest checkpoint of train.run_dir
+  // Called by the root with the run folder when the run has done all its steps or has diverged, after summary.json is
+  // written. Returns a line for the log. It must not throw.
+  std::function<std::string(const std::filesystem::path& folder)> plot = {};
 };
 
 // Stops after train.stop_after steps if that is set, or after the step during which a signal arrived

@@ -25,7 +25,7 @@ constexpr std::string_view kConfigTitle = "# The resolved config of this run, wr
 constexpr std::string_view kChecksumTitle = "# checksum ";
 constexpr std::string_view kConfigAdvice =
     "# --resume writes it again, unless it was edited: then it stays as it is.\n";
-constexpr const char* kRunFiles[] = {"config.toml", "metrics.csv", "layers.csv", "summary.json"};
+constexpr const char* kRunFiles[] = {"config.toml", "metrics.csv", "layers.csv", "summary.json", kPlotFile};
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -166,6 +166,8 @@ std::optional<fs::path> find_foreign(const fs::path& folder) {
     }
     const bool is_run_file = std::find(std::begin(kRunFiles), std::end(kRunFiles), name) != std::end(kRunFiles);
     if (!is_plain_file(entry) || !(is_run_file || has_temporary_name(entry))) return entry;
+    // heed may never have drawn it (train.plot), and users draw pictures of runs themselves.
+    if (name == kPlotFile && !may_replace_picture(entry)) return entry;
   }
   for (const fs::path& entry : entries(folder / kHeedFolder)) {
     const std::string name = entry.filename().string();
@@ -198,6 +200,7 @@ std::optional<fs::path> find_not_provably_own(const fs::path& folder) {
   if (is_there(metrics) && !starts_with_metrics_header(read_start(metrics, 4096))) return metrics;
   if (is_there(layers) && !read_start(layers, 4096).starts_with(kLayersHeader)) return layers;
   if (!may_replace_summary(summary)) return summary;
+  if (!may_replace_picture(folder / kPlotFile)) return folder / kPlotFile;
   return {};
 }
 
@@ -244,6 +247,14 @@ bool may_replace_summary(const fs::path& path) {
   const std::string text = read_start(path, 64);
   // The second form was written by versions without the mark.
   return text.starts_with("{\n  \"written_by\": \"heed ") || text.starts_with("{\n  \"steps\": ");
+}
+
+bool may_replace_picture(const fs::path& path) {
+  if (!is_there(path)) return true;
+  constexpr std::string_view kPngStart = "\x89PNG\r\n\x1a\n", kPngMark("tEXtSoftware\0heed", 17);
+  const std::string text = read_start(path, 4096);
+  if (text.starts_with(kPngStart)) return text.find(kPngMark) != std::string::npos;
+  return text.starts_with("<?xml ") && text.find("<dc:title>heed</dc:title>") != std::string::npos;
 }
 
 }  // namespace heed::train

@@ -2,7 +2,7 @@
 //
 //   <run folder>/.heed/mark      marks the folder as a run folder; also says whether heed created the folder itself
 //   <run folder>/.heed/lock      train/run/run_folder.hpp
-//   <run folder>/config.toml, metrics.csv, layers.csv, summary.json
+//   <run folder>/config.toml, metrics.csv, layers.csv, summary.json, plot.svg
 //   <run folder>/checkpoints/    last.h5, best.h5, step-<number>.h5
 //   <run folder>/inspect/        inspect.h5, heads.csv, attention.svg (heed inspect)
 //   <run folder>/tensorboard/    events.out.tfevents.<time>.<host>.<process>.<number>; never replaced
@@ -19,6 +19,7 @@ namespace heed::train {
 inline constexpr const char* kHeedFolder = ".heed";
 inline constexpr const char* kInspectFolder = "inspect";
 inline constexpr const char* kInspectFiles[] = {"inspect.h5", "heads.csv", "attention.svg"};
+inline constexpr const char* kPlotFile = "plot.svg";  // also in the folder of a sweep
 
 struct RunMark {
   bool made_folder = false;  // heed created the run folder, so heed may rename it
@@ -63,5 +64,9 @@ std::optional<std::filesystem::path> find_not_plain(const std::filesystem::path&
 // The first lines of summary.json, which show that heed wrote it.
 std::string summary_start();
 bool may_replace_summary(const std::filesystem::path& path);
+
+// Whether the file is missing, or is a picture whose metadata names heed as its creator: the SVG element dc:creator, or
+// the PNG text "Software".
+bool may_replace_picture(const std::filesystem::path& path);
 
 }  // namespace heed::train

@@ -25,6 +25,7 @@ order = 2
 steps = 5
 batch_size = 4
 eval_batches = 1
+plot = false
 """
 
 ALPHABET = """
@@ -43,6 +44,7 @@ learning_rate = 1e-2
 steps = 300
 batch_size = 4
 eval_interval = 1000
+plot = false
 """
 
 

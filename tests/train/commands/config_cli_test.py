@@ -25,6 +25,7 @@ order = 2
 [train]
 steps = 2
 device = "cpu"
+plot = false
 """
 
 
@@ -87,7 +88,7 @@ class ConfigCommandLine(InFolder):
         for name in ("ngram", "skip"):
             run = f"train.run_dir={name}"
             result = self.run_heed("train", CONFIGS / f"{name}.toml", "train.steps=10", "train.eval_batches=1",
-                                   "train.device=cpu", run)
+                                   "train.device=cpu", "train.plot=false", run)
             self.assertEqual(result.returncode, 0, result.stderr)
             resolved = (self.folder / name / "config.toml").read_text()
             self.assertIn("\nwarmup_steps = 10\n", resolved)

@@ -33,6 +33,7 @@ device = "cpu"
 eval_interval = 1000000
 log_interval = 1000
 run_dir = "run"
+plot = false
 """
 
 

@@ -28,6 +28,7 @@ learning_rate = 0.01
 steps = 40
 batch_size = 12
 device = "cpu"
+plot = false
 """
 
 SETTABLE = ("data.path", "train.device", "train.precision", "train.batch_size", "train.micro_batch_size")

@@ -31,6 +31,7 @@ val_fraction = 0
 steps = 3
 batch_size = 4
 device = "cpu"
+plot = false
 """
 
 # 6.3 million parameters: 96 MiB with gradients and moments, 77 MiB a checkpoint.

@@ -36,6 +36,7 @@ batch_size = 12
 eval_interval = 5
 eval_batches = 1
 log_interval = 1
+plot = false
 """
 
 NGRAM = """source = "ngram"

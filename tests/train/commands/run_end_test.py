@@ -34,6 +34,7 @@ batch_size = 4
 device = "cpu"
 eval_interval = 10
 log_interval = 5
+plot = false
 """
 
 # A step takes long enough for a signal to find the run in the middle.

@@ -35,6 +35,7 @@ device = "cpu"
 eval_interval = 40
 eval_batches = 20
 log_interval = 30
+plot = false
 """
 
 ETA = re.compile(r"ETA \d+:\d\d$")

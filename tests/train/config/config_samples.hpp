@@ -83,6 +83,7 @@ inline const std::vector<KeySample>& key_samples() {
       {"train", "log_layers", "true"},
       {"train", "run_dir", "\"runs/x\""},
       {"train", "existing_run", "\"refuse\""},
+      {"train", "plot", "false"},
       {"train", "save_interval", "14"},
       {"train", "keep_checkpoints", "3"},
       {"train", "tensorboard", "true"},

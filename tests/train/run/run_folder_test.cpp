@@ -143,7 +143,7 @@ TEST_F(RunFolderTest, BehindALinkAFolderOfHeedsIsMovedAndTheLinkStays) {
 TEST_F(RunFolderTest, NothingIsReplacedInAFolderOfTheUsers) {
   for (const char* name : {"config.toml", "metrics.csv", "summary.json", "checkpoints", ".heed", "checkpoints/last.h5",
                            "checkpoints/best.h5", "checkpoints/step-000007.h5", "checkpoints/.last.h5.heed-12",
-                           ".config.toml.heed-12", ".heed/mark", ".heed/lock"}) {
+                           ".config.toml.heed-12", ".heed/mark", ".heed/lock", "plot.svg"}) {
     SCOPED_TRACE(name);
     const fs::path run = folder_.path() / "run";
     fs::remove_all(run);
@@ -169,7 +169,7 @@ TEST_F(RunFolderTest, FilesOfOtherNamesStayBesideARun) {
 }
 
 TEST_F(RunFolderTest, ARunWithFilesOfTheUsersIsNotMovedAside) {
-  for (const char* name : {"plot.png", "checkpoints/copy.h5", ".heed/note", "samples/one.txt"}) {
+  for (const char* name : {"plot.png", "plot.svg", "checkpoints/copy.h5", ".heed/note", "samples/one.txt"}) {
     const fs::path run = folder_.path() / "run";
     fs::remove_all(run);
     run_training(config("run"));
@@ -178,6 +178,19 @@ TEST_F(RunFolderTest, ARunWithFilesOfTheUsersIsNotMovedAside) {
     expect_refused(config("run"), false,
                    {"which is not moved aside, since heed did not make", fs::path(name).begin()->string()});
   }
+}
+
+TEST_F(RunFolderTest, APictureOfHeedIsMovedWithItsRun) {
+  run_training(config("run"));
+  const fs::path plot = folder_.path() / "run" / "plot.svg", moved = folder_.path() / "run.1" / "plot.svg";
+  for (const char* mark : {"<dc:title>heed</dc:title>", "<dc:title>Inkscape</dc:title>", ""}) {
+    std::ofstream(plot) << "<?xml version=\"1.0\"?>\n" << mark;
+    EXPECT_EQ(may_replace_picture(plot), std::string(mark).find("heed") != std::string::npos) << mark;
+  }
+  std::ofstream(plot) << "<?xml version=\"1.0\"?>\n<dc:title>heed</dc:title>";
+  run_training(config("run"));
+  EXPECT_TRUE(fs::exists(moved));
+  EXPECT_FALSE(fs::exists(plot));
 }
 
 TEST_F(RunFolderTest, AFolderInUseIsNotMovedAside) {

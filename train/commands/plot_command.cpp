@@ -1,0 +1,26 @@
+#include <filesystem>
+
+#include "autograd/core/check.hpp"
+#include "train/commands/commands.hpp"
+#include "train/config/config_value.hpp"
+#include "train/output/output.hpp"
+#include "train/plot/plot.hpp"
+#include "train/run/run_mark.hpp"
+
+namespace heed::train {
+
+namespace fs = std::filesystem;
+
+void run_plot(const PlotOptions& options) {
+  std::vector<std::string> folders;
+  for (const std::string& folder : options.folders) {
+    require<ConfigError>(!folder.empty(), "run is \"\", it must be the folder of a run or of a sweep");
+    folders.push_back(expand_home(folder));
+  }
+  fs::path file = options.output;
+  if (file.empty()) file = folders.size() == 1 ? fs::path(folders.front()) / kPlotFile : fs::path(kPlotFile);
+  plot_runs(folders, file);
+  print("{}\n", file.string());
+}
+
+}  // namespace heed::train
