@@ -249,6 +249,7 @@ change 'an edit' 'echo 2 >train/main.cpp'
 change 'an edit of a header' 'echo "// 2" >>nn/gpt.hpp'
 change 'an older source with its time' 'echo 0 >train/main.cpp; touch -d 2020-01-01 train/main.cpp'
 change 'a new source' '>train/b.cpp'
+change 'a script that is part of the program' '>train/plot.py'
 change 'a deleted source' 'rm nn/gpt.hpp'
 change 'a renamed source' 'mv nn/gpt.hpp nn/gpt2.hpp'
 change 'CMakeLists.txt' 'echo "#" >>CMakeLists.txt'
@@ -340,6 +341,25 @@ if ((EUID == 0)); then
   called '^apt-get install .* libhwy-dev' || fail 'not installed'
   ! called 'libfmt-dev' || fail 'installed what is there'
 
+  start 'matplotlib is installed for plots and sweeps only'
+  fake python3 <<<'exit 1'
+  missing=(env FAKE_MISSING=python3-matplotlib)
+  run 0 "${missing[@]}" "$root/heed" train a.toml
+  ! called apt-get || fail 'installed for a run'
+  for command in plot ablate; do
+    run 0 "${missing[@]}" "$root/heed" "$command" a
+    called '^apt-get install .* python3-matplotlib' || fail "not installed for $command"
+    rm "$calls"
+  done
+  run 0 "$root/heed" ablate a.toml
+  ! called . || fail 'installed what is there'
+  run 0 "${missing[@]}" "$root/heed" test
+  called '^apt-get install .* python3-matplotlib' || fail 'not installed for the tests'
+  fake python3 </dev/null
+  rm "$calls"
+  run 0 "${missing[@]}" "$root/heed" plot a
+  ! called . || fail 'installed though python3 has it'
+
   at_terminal() {  # at_terminal ANSWER: starts heed at a terminal where libhwy-dev is missing, and types the answer
     code=0
     shown=$(script -qec "env -i PATH='$bin' FAKES='$work' FAKE_MISSING=libhwy-dev '$root/heed' info" /dev/null <<<"$1") ||
@@ -362,6 +382,18 @@ if ((EUID == 0)); then
   run 2 FAKE_MISSING=libhwy-dev "${user[@]}" "$root/heed" info
   expect '*apt-get install -y --no-install-recommends libhwy-dev' "$err"
   [[ ! -e $calls ]] || fail "called $(<"$calls")"
+
+  case_name='a user without sudo goes on without plots'
+  chmod 755 "$work" "$root"
+  fake python3 <<<'exit 1'
+  start "$case_name"
+  run 0 "$root/heed" info
+  chmod -R a+rX "$root"
+  run 0 FAKE_MISSING=python3-matplotlib "${user[@]}" "$root/heed" ablate a.toml
+  expect '*As root: apt-get update && apt-get install -y --no-install-recommends python3-matplotlib*without plots' "$err"
+  expect '*<ablate><a.toml>' "$out"
+  fake python3 </dev/null
+  chmod 777 "$work" "$root"
 
   start 'a user with sudo installs through it'
   fake sudo <<<'echo "sudo $*" >>"$FAKES/calls"'
