@@ -11,6 +11,7 @@
 #include "train/output/number_text.hpp"
 #include "train/output/output.hpp"
 #include "train/output/progress.hpp"
+#include "train/plot/plot.hpp"
 #include "train/run/run_data.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/run_mark.hpp"
@@ -129,6 +130,16 @@ fs::path output_folder(const InspectOptions& options, const std::string& checkpo
   return run / kInspectFolder;
 }
 
+// Returns the name of the picture, or why there is none: the tables do not need it.
+std::string draw_attention(const InspectionReport& report, const InspectFolder& folder) {
+  try {
+    folder.write("attention.svg", draw_picture(heads_document(report), "svg"));
+    return "attention.svg";
+  } catch (const PythonError& error) {
+    return fmt::format("no picture: {}", error.what());
+  }
+}
+
 }  // namespace
 
 void run_inspect(const InspectOptions& options) {
@@ -149,7 +160,8 @@ void run_inspect(const InspectOptions& options) {
   print("{}", inspection_text(report));
   save_checkpoint(folder.path() / "inspect.h5", inspection_content(report));
   folder.write("heads.csv", heads_csv(report.inspection));
-  print("\nwritten     {} and heads.csv\n", data::quoted_path((folder.path() / "inspect.h5").string()));
+  print("\nfiles       {}, heads.csv, {}\n", data::quoted_path((folder.path() / "inspect.h5").string()),
+        draw_attention(report, folder));
 }
 
 }  // namespace heed::train

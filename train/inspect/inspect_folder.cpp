@@ -14,17 +14,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first bytes of each file, which show that heed inspect wrote it.
-std::string_view start_of(const std::string& name) {
-  if (name == "inspect.h5") return kCheckpointMark;
-  return name == "heads.csv" ? kHeadsHeader : "<?xml";
-}
+// The first bytes of a file, which show that heed inspect wrote it.
+std::string_view start_of(const std::string& name) { return name == "inspect.h5" ? kCheckpointMark : kHeadsHeader; }
 
 bool may_replace(const fs::path& path) {
   std::error_code error;
   const fs::file_type type = fs::symlink_status(path, error).type();
   if (type == fs::file_type::not_found) return true;
   if (type != fs::file_type::regular) return false;
+  if (path.extension() == ".svg") return may_replace_picture(path);
   const std::string_view start = start_of(path.filename().string());
   std::string text(start.size(), '\0');
   std::ifstream(path, std::ios::binary).read(text.data(), static_cast<std::streamsize>(text.size()));

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "train/output/json.hpp"
 #include "train/output/number_text.hpp"
 #include "train/output/progress.hpp"
 #include "train/output/table.hpp"
@@ -162,6 +163,32 @@ std::string heads_csv(const Inspection& inspection) {
     }
   }
   return text;
+}
+
+std::string heads_document(const InspectionReport& report) {
+  const Inspection& inspection = report.inspection;
+  const auto length = static_cast<int64_t>(inspection.tokens.size()), shown = std::min<int64_t>(length, 64);
+  std::vector<std::string> tokens, layers;
+  for (int64_t t = 0; t < shown; ++t) tokens.push_back(json::text(report.token_text(inspection.tokens[t].token)));
+  const float* pattern = inspection.patterns.data<float>();
+  for (const auto& layer : inspection.heads) {
+    std::vector<std::string> heads;
+    for (const InspectedHead& head : layer) {
+      std::vector<std::string> rows;
+      for (int64_t i = 0; i < shown; ++i) {
+        rows.push_back(fmt::format("[{:.3g}]", fmt::join(pattern + i * length, pattern + i * length + shown, ",")));
+      }
+      heads.push_back(json::object({{"name", json::text(head.name.name)}, {"pattern", json::list(rows)}}));
+      pattern += length * length;
+    }
+    layers.push_back(json::list(heads));
+  }
+  return json::object(
+      {{"figure", json::text("heads")},
+       {"title", json::text(report.checkpoint)},
+       {"subtitle", json::text(fmt::format("Attention patterns: queries down, keys across; {}", report.description))},
+       {"tokens", json::list(tokens)},
+       {"layers", json::list(layers)}});
 }
 
 CheckpointContent inspection_content(const InspectionReport& report) {

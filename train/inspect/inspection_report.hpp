@@ -28,6 +28,11 @@ inline constexpr std::string_view kHeadsHeader =
 // One row for each head; the scores are those of train/inspect/head_scores.hpp.
 std::string heads_csv(const Inspection& inspection);
 
+// The JSON document of the figure "heads" of plot.py: the attention patterns of the first 64 tokens of the first
+// sequence.
+//   {"figure", "title", "subtitle", "tokens": [text], "layers": [[{"name", "pattern": [[p]]}]]}
+std::string heads_document(const InspectionReport& report);
+
 // N sequences of T tokens, L layers of H heads:
 //   /tensors/patterns (L, H, T, T) f32       of the first sequence
 //   /tensors/tokens, targets (N, T) i32      targets: -1 if there is none

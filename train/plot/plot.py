@@ -294,7 +294,38 @@ def draw_sweep(document):
     return page.figure
 
 
-FIGURES = {"runs": draw_runs, "sweep": draw_sweep}
+def draw_heads(document):
+    """A heat map of the attention pattern of each head: a row for each layer, the queries down, the keys across."""
+    layers, tokens = document["layers"], [shown(token, 8) for token in document["tokens"]]
+    rows, columns = len(layers), max(map(len, layers))
+    panel = max(1.15, min(2.6, (WIDTH - 1.6) / columns - 0.2))
+    ticks = 0.2 + CHARACTER * 0.75 * max(map(len, tokens))
+    width, height = ticks + columns * (panel + 0.2) + 0.8, 0.75 + rows * (panel + 0.3) + ticks
+    figure = Figure(figsize=(max(width, 6), height))
+    width = figure.get_figwidth()
+    figure.text(0.1 / width, 1 - 0.3 / height, shown(document["title"], int(width * 9)), fontsize=12, fontweight="bold")
+    figure.text(0.1 / width, 1 - 0.52 / height, shown(document["subtitle"], int(width * 14)), color=GREY)
+    step = math.ceil(len(tokens) * 0.11 / panel)  # a tick label needs 0.11 inches
+    image = None
+    for row, heads in enumerate(layers):
+        for column, head in enumerate(heads):
+            left, bottom = ticks + column * (panel + 0.2), ticks + (rows - 1 - row) * (panel + 0.3)
+            axes = figure.add_axes((left / width, bottom / height, panel / width, panel / height))
+            image = axes.imshow(head["pattern"], cmap="Blues", vmin=0, vmax=1, interpolation="none", gid=f"head-{row}-{column}")
+            axes.grid(False)
+            axes.set_title(shown(f"{row}.{column} {head['name']}", int(panel / CHARACTER)), fontsize=8, pad=3)
+            places = range(0, len(tokens), step)
+            axes.xaxis.set_major_locator(FixedLocator(places))
+            axes.yaxis.set_major_locator(FixedLocator(places))
+            axes.tick_params(length=0, labelsize=6, pad=1.5)
+            axes.set_xticklabels([tokens[i] for i in places] if row == rows - 1 else [], rotation=90, family="DejaVu Sans Mono")
+            axes.set_yticklabels([tokens[i] for i in places] if column == 0 else [], family="DejaVu Sans Mono")
+    bar = figure.add_axes((1 - 0.6 / width, ticks / height, 0.1 / width, min(panel, 1.5) / height))
+    figure.colorbar(image, cax=bar, ticks=(0, 0.5, 1)).ax.tick_params(labelsize=7, length=2)
+    return figure
+
+
+FIGURES = {"runs": draw_runs, "sweep": draw_sweep, "heads": draw_heads}
 
 
 def main():

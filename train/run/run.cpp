@@ -394,7 +394,7 @@ class Run {
 
   void plot() {
     if (!plot_) return;
-    write_metrics([](MetricsFile& metrics) { metrics.flush(); });
+    write_metrics([](MetricsFile& metrics, TensorBoardLog&) { metrics.flush(); });
     reporter_.line(plot_(folder_->path()));
   }
 
