@@ -10,7 +10,7 @@
 #include "autograd/core/check.hpp"
 #include "data/io/atomic_file.hpp"
 #include "data/io/descriptor.hpp"
-#include "train/plot/plot_document.hpp"
+#include "train/plot/arm_list.hpp"
 
 namespace heed::train {
 namespace {

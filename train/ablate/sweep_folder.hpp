@@ -4,7 +4,7 @@
 //   .heed/ablation              marks the folder
 //   .heed/locks/               a lock file for each run: who trains it holds flock(2) on the file
 //   .heed/failures/             why a run has failed, until it is started again
-//   .heed/arms                  the arms for heed plot, which has no sweep file (train/plot/plot_document.hpp)
+//   .heed/arms                  the arms for heed plot, which has no sweep file (train/plot/arm_list.hpp)
 //   .heed/results               locked by the process that writes the results
 //   configs/<arm>.toml          the resolved config of each arm; an arm is the same sweep only if it is the same config
 //   runs/<arm>/seed-<seed>/     the run folders of heed train

@@ -6,12 +6,14 @@
 
 namespace heed::train {
 
+bool is_drawable(double value) { return std::abs(value) < 1e100; }
+
 Curve curve_of(const std::vector<MetricsRow>& rows,
                const std::function<std::optional<double>(const MetricsRow&)>& column) {
   Curve curve;
   for (const MetricsRow& row : rows) {
     const std::optional<double> value = column(row);
-    if (value && std::isfinite(*value)) curve.push_back({.step = row.step, .value = *value});
+    if (value && is_drawable(*value)) curve.push_back({.step = row.step, .value = *value});
   }
   return curve;
 }

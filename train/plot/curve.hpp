@@ -18,7 +18,10 @@ struct CurvePoint {
 };
 using Curve = std::vector<CurvePoint>;
 
-// A column over the steps. Rows without a value, and values that are not finite, are left out.
+// Whether a picture can show the value: it is finite, and axes up to it and its square do not overflow.
+bool is_drawable(double value);
+
+// A column over the steps. Rows without a drawable value are left out.
 Curve curve_of(const std::vector<MetricsRow>& rows,
                const std::function<std::optional<double>(const MetricsRow&)>& column);
 

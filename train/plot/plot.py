@@ -73,10 +73,6 @@ def short(value, _=None):
     return f"{value:g}"
 
 
-def numbers(values):
-    return [math.nan if value is None else value for value in values]
-
-
 class Page:
     """Two rows of two panels, a title above them and a legend of the groups below."""
 
@@ -126,15 +122,14 @@ class Page:
             look["marker"] = "o"
         if len(curve["steps"]) > 100:  # each marker is an element of the file
             look["marker"] = None
-        axes.plot(curve["steps"], numbers(curve["values"]), gid=f"{key}-{index}", **{"markersize": 3, **look})
+        axes.plot(curve["steps"], curve["values"], gid=f"{key}-{index}", **{"markersize": 3, **look})
 
     def draw_band(self, axes, key, index):
         """Mean ± standard deviation."""
         curve = self.groups[index][key]
         if any(curve["sd"]):
-            means, deviations = numbers(curve["values"]), numbers(curve["sd"])
-            low = [mean - sd for mean, sd in zip(means, deviations)]
-            high = [mean + sd for mean, sd in zip(means, deviations)]
+            low = [mean - sd for mean, sd in zip(curve["values"], curve["sd"])]
+            high = [mean + sd for mean, sd in zip(curve["values"], curve["sd"])]
             color = self.style(index)["color"]
             axes.fill_between(curve["steps"], low, high, color=color, alpha=0.18, linewidth=0, gid=f"{key}-band-{index}")
 
@@ -159,7 +154,7 @@ def use_short_numbers(axes):
 
 def use_log_scale(axes, curves):
     """A logarithmic y-axis with at least one label, however near the values are to each other."""
-    values = [value for curve in curves for value in curve["values"] if value is not None and value > 0]
+    values = [value for curve in curves for value in curve["values"] if value > 0]
     if not values:
         return
     middle = math.sqrt(min(values)) * math.sqrt(max(values))
@@ -174,11 +169,11 @@ def use_log_scale(axes, curves):
 
 def limit_loss(axes, curves, entropies):
     """A loss that explodes leaves the panel at its top, and the title says how far, so that the other curves can be read."""
-    curves = [numbers(curve["values"]) for curve in curves if curve["values"]]
-    floors = [one["nats"] for one in entropies]
+    curves, floors = [curve["values"] for curve in curves if curve["values"]], [one["nats"] for one in entropies]
     if not curves:
         return
-    lowest, highest = min(map(min, curves + [floors] * bool(floors))), max(map(max, curves + [floors] * bool(floors)))
+    lowest, highest = min(min(curve) for curve in [*curves, floors or curves[0]]), max(map(max, curves))
+    highest = max([highest, *floors])
     usual_start = sorted(curve[0] for curve in curves)[len(curves) // 2]
     top = min(highest, 1.3 * max([usual_start, *floors]))
     room = 0.05 * (top - lowest) or 0.05

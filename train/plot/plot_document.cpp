@@ -10,6 +10,7 @@
 #include "data/text/tokenizer.hpp"
 #include "train/output/json.hpp"
 #include "train/output/number_text.hpp"
+#include "train/plot/arm_list.hpp"
 #include "train/plot/curve.hpp"
 #include "train/run/summary_reader.hpp"
 
@@ -144,7 +145,7 @@ class Document {
     for (const GroupFiles& group : groups) add(group);
   }
 
-  std::string text(std::string title) const {
+  std::string text(const std::string& title) const {
     std::vector<std::string> groups;
     const auto counts_excess = [](const Group& group) { return group.excess.size() == group.losses.size(); };
     const bool has_excess = has_excess_ && std::all_of(groups_.begin(), groups_.end(), counts_excess);
@@ -219,8 +220,8 @@ class Document {
     if (s.parameters > 0) parameters_.add(count_text(static_cast<double>(s.parameters)) + " parameters");
     if (!s.entropies.empty()) entropies_.add(entropies_json(s.entropies));
     if (!is_complete(s, stored.config)) return;
-    if (s.val_loss) group.losses.push_back(*s.val_loss);
-    if (s.excess) group.excess.push_back(*s.excess);
+    if (s.val_loss && is_drawable(*s.val_loss)) group.losses.push_back(*s.val_loss);
+    if (s.excess && is_drawable(*s.excess)) group.excess.push_back(*s.excess);
     has_excess_ = has_excess_ || s.excess;
   }
 
@@ -253,6 +254,13 @@ std::vector<std::string> names_of(const std::vector<std::string>& folders) {
   return std::set<std::string>(names.begin(), names.end()).size() == names.size() ? names : folders;
 }
 
+// Not a run that was moved aside or is being removed, "seed-1.1".
+bool is_run_of_a_seed(const fs::path& folder) {
+  const std::string name = folder.filename().string(), start = "seed-";
+  return name.starts_with(start) && name.find_first_not_of("0123456789", start.size()) == std::string::npos &&
+         is_there(folder / "metrics.csv");
+}
+
 std::vector<GroupFiles> arms_of(const fs::path& folder, const std::string& prefix) {
   std::vector<GroupFiles> groups;
   for (const ArmEntry& arm : read_arms(folder)) {
@@ -260,7 +268,7 @@ std::vector<GroupFiles> arms_of(const fs::path& folder, const std::string& prefi
     const fs::path runs = folder / "runs" / arm.folder;
     if (!is_there(runs)) continue;
     for (const auto& entry : fs::directory_iterator(runs)) {
-      if (is_there(entry.path() / "metrics.csv")) group.folders.push_back(entry.path());
+      if (is_run_of_a_seed(entry.path())) group.folders.push_back(entry.path());
     }
     std::sort(group.folders.begin(), group.folders.end());
   }
@@ -269,28 +277,6 @@ std::vector<GroupFiles> arms_of(const fs::path& folder, const std::string& prefi
 }
 
 }  // namespace
-
-std::string arms_text(const std::vector<ArmEntry>& arms) {
-  std::string text;
-  for (const ArmEntry& arm : arms) text += fmt::format("{} {}\n", arm.folder, data::printable(arm.name));
-  return text;
-}
-
-std::vector<ArmEntry> read_arms(const fs::path& sweep_folder) {
-  const fs::path file = sweep_folder / kArmsFile;
-  require<ConfigError>(is_there(file),
-                       "{} has no {}, which lists its arms: run heed ablate again, it keeps what is done",
-                       sweep_folder.string(), kArmsFile);
-  std::vector<ArmEntry> arms;
-  const std::string text = read_small_file(file.string(), "list of arms");
-  std::string_view rest = text;
-  for (size_t end; (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1)) {
-    const std::string_view line = rest.substr(0, end);
-    const size_t blank = std::min(line.find(' '), line.size());
-    arms.push_back({std::string(line.substr(0, blank)), std::string(line.substr(std::min(blank + 1, line.size())))});
-  }
-  return arms;
-}
 
 std::string plot_document(const std::vector<std::string>& folders) {
   const std::vector<std::string> names = names_of(folders);
@@ -309,10 +295,10 @@ std::string plot_document(const std::vector<std::string>& folders) {
                          data::quoted_path(folder.string()));
     groups.push_back({names[i], {folder}});
   }
-  const std::string shown = fmt::format("{}", fmt::join(names, ", "));
+  const std::string title = fmt::format("{}", fmt::join(names, ", "));
   const Document document(groups, is_any_sweep);
-  require<ConfigError>(document.has_rows(), "{}: there is nothing to plot before the first step", shown);
-  return document.text(shown);
+  require<ConfigError>(document.has_rows(), "{}: there is nothing to plot before the first step", title);
+  return document.text(title);
 }
 
 }  // namespace heed::train

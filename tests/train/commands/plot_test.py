@@ -164,6 +164,17 @@ class OfARun(Plots):
         self.heed("plot", self.run_dir)
         self.assertLess(len(self.plot.read_bytes()), 200_000)
 
+    def test_of_extreme_numbers(self):
+        self.train("train.plot=false")
+        header = (self.run_dir / "metrics.csv").read_text().splitlines()[0]
+        for values in (["1e308"], ["0", "0", "0"], ["nan"], ["2", "inf", "1e300", "-nan"], ["1e-300", "1e-30"],
+                       ["1", "1.0000001"]):  # fmt: skip
+            rows = (f"{i + 1},{i},{v},{v},{v},{v},{v},{i},\n" for i, v in enumerate(values))
+            (self.run_dir / "metrics.csv").write_text(header + "\n" + "".join(rows))
+            with self.subTest(values=values):
+                self.heed("plot", self.run_dir)
+                Picture(self.plot)
+
     def test_png(self):
         self.train("train.plot=false")
         for _ in range(2):  # its own picture is replaced

@@ -15,12 +15,13 @@ Curve curve_from(const std::vector<double>& values) {
   return curve;
 }
 
-TEST(Curve, LeavesOutWhatIsNoNumber) {
-  std::vector<MetricsRow> rows(4);
+TEST(Curve, LeavesOutWhatCannotBeDrawn) {
+  std::vector<MetricsRow> rows(5);
   for (size_t i = 0; i < rows.size(); ++i) rows[i].step = static_cast<int64_t>(i) + 1;
   rows[0].val_loss = 3;
   rows[2].val_loss = std::numeric_limits<double>::quiet_NaN();
   rows[3].val_loss = std::numeric_limits<double>::infinity();
+  rows[4].val_loss = -1e300;
   const Curve curve = curve_of(rows, [](const MetricsRow& row) { return row.val_loss; });
   ASSERT_EQ(curve.size(), 1u);
   EXPECT_EQ(curve[0].step, 1);
