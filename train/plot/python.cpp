@@ -8,8 +8,9 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
-#include <memory>
+#include <sstream>
 #include <thread>
 
 #include "data/io/descriptor.hpp"
@@ -77,12 +78,23 @@ pid_t start(std::vector<std::string> arguments, const MemoryFile& input, const M
   ::posix_spawn_file_actions_adddup2(&streams, output.number(), STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&streams, errors.number(), STDERR_FILENO);
   pid_t process = 0;
-  const int error = ::posix_spawnp(&process, pointers[0], &streams, nullptr, pointers.data(), environ);
+  const int error = ::posix_spawn(&process, pointers[0], &streams, nullptr, pointers.data(), environ);
   ::posix_spawn_file_actions_destroy(&streams);
-  require<PythonError>(error != ENOENT, "python3 is not on PATH (apt install python3-matplotlib)");
   errno = error;
   require_success(error == 0);
   return process;
+}
+
+// The programs named python3 in the folders of PATH, in their order.
+std::vector<std::string> python_programs() {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  std::vector<std::string> programs;
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string program = (folder.empty() ? "." : folder) + "/python3";
+    if (::access(program.c_str(), X_OK) == 0) programs.push_back(program);
+  }
+  return programs;
 }
 
 // Returns the status of waitpid().
@@ -113,15 +125,19 @@ std::string last_line(const std::string& text) {
 
 std::string run_python(const std::string& script, const std::vector<std::string>& arguments, const std::string& input) {
   const KeepExitCodes keep_exit_codes;
-  const MemoryFile in(input), out(""), errors("");
-  std::vector<std::string> all{"python3", "-c", script};
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  const int status = wait_for(start(all, in, out, errors));
-  require<PythonError>(WIFEXITED(status), "python3 was ended by signal {}", WTERMSIG(status));
-  require<PythonError>(WEXITSTATUS(status) != kNoMatplotlib,
-                       "python3 has no matplotlib (apt install python3-matplotlib, or pip install matplotlib)");
-  require<PythonError>(WEXITSTATUS(status) == 0, "python3 failed: {}", last_line(errors.read()));
-  return out.read();
+  const std::vector<std::string> programs = python_programs();
+  require<PythonError>(!programs.empty(), "python3 is not on PATH (apt install python3-matplotlib)");
+  for (const std::string& program : programs) {
+    const MemoryFile in(input), out(""), errors("");
+    std::vector<std::string> all{program, "-c", script};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const int status = wait_for(start(all, in, out, errors));
+    require<PythonError>(WIFEXITED(status), "python3 was ended by signal {}", WTERMSIG(status));
+    if (WEXITSTATUS(status) == kNoMatplotlib) continue;
+    require<PythonError>(WEXITSTATUS(status) == 0, "python3 failed: {}", last_line(errors.read()));
+    return out.read();
+  }
+  throw PythonError("python3 has no matplotlib (apt install python3-matplotlib, or pip install matplotlib)");
 }
 
 }  // namespace heed::train

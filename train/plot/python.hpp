@@ -1,4 +1,4 @@
-// Runs a script with the `python3` that is on PATH.
+// Runs a script with the first `python3` on PATH that has matplotlib.
 #pragma once
 
 #include <string>
@@ -17,8 +17,9 @@ struct PythonError : DeviceError {
 inline constexpr int kNoMatplotlib = 3;
 
 // Runs `python3 -c script arguments…` with `input` as stdin, and returns what the script writes to stdout. Its stderr
-// is shown only as the reason of an error. Throws PythonError, one line, if there is no python3 or no matplotlib, if
-// the script fails, or if it takes longer than a minute; it is then killed.
+// is shown only as the reason of an error. A python3 that ends with kNoMatplotlib is passed over for the next one on
+// PATH, such as that of the system after that of a virtual environment. Throws PythonError, one line, if there is no
+// python3 or none has matplotlib, if the script fails, or if it takes longer than a minute; it is then killed.
 std::string run_python(const std::string& script, const std::vector<std::string>& arguments, const std::string& input);
 
 }  // namespace heed::train

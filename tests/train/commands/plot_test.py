@@ -23,18 +23,6 @@ model.num_heads = [1, 2]
 """
 
 
-def folder_of_python():
-    """The first folder of PATH whose python3 has matplotlib: another one may come before it."""
-    for folder in os.get_exec_path():
-        python = pathlib.Path(folder, "python3")
-        if python.exists() and subprocess.run([python, "-c", "import matplotlib"], capture_output=True).returncode == 0:
-            return folder
-    sys.exit("no python3 on PATH has matplotlib (apt install python3-matplotlib)")
-
-
-PATH = f"{folder_of_python()}:{os.environ['PATH']}"
-
-
 class Picture:
     """The texts of an SVG, and its curves by their ids."""
 
@@ -56,9 +44,6 @@ class Plots(CommandLine):
         super().setUp()
         self.run_dir = self.folder / "runs" / "tiny"
         self.plot = self.run_dir / "plot.svg"
-
-    def run_heed(self, *arguments, **environment):
-        return super().run_heed(*arguments, **{"PATH": PATH, **environment})
 
     def heed(self, *arguments, code=0, **environment):
         result = self.run_heed(*arguments, **environment)
@@ -319,6 +304,11 @@ class WithoutMatplotlib(Plots):
         (self.folder / "bin" / "python3").unlink()
         self.assert_error(self.run_heed("plot", self.run_dir, PATH=self.path_with()), 5, "python3 is not on PATH")
         self.assertFalse(self.plot.exists())
+
+    def test_the_next_python_on_the_path_is_tried(self):
+        path = f"{self.without_matplotlib()}:{os.environ['PATH']}"
+        self.train(PATH=path)
+        self.assertIn("Loss (nats)", Picture(self.plot).texts)
 
     def test_modules_in_the_current_folder_are_not_imported(self):
         for name in ("json", "matplotlib", "io", "random"):
