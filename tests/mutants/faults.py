@@ -357,4 +357,21 @@ ABLATE = [
     ),
 ]
 
-MUTANTS = OPTIM + DATA + NN + TRAIN + AUTOGRAD + CUDA + ABLATE
+PLOT = [
+    Mutant(
+        "plot_replaces_pictures_of_others",
+        "train/run/run_mark.cpp",
+        'text.find("<dc:title>heed</dc:title>") != std::string::npos',
+        'text.find("<") != std::string::npos',
+        "train_tests RunFolderTest.*",
+    ),
+    Mutant(
+        "plot_loses_spikes",
+        "train/plot/curve.cpp",
+        "if (low != high) result.push_back(*std::max(low, high));",
+        "",
+        "train_tests Curve.*",
+    ),
+]
+
+MUTANTS = OPTIM + DATA + NN + TRAIN + AUTOGRAD + CUDA + ABLATE + PLOT

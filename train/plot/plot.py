@@ -164,7 +164,7 @@ def use_log_scale(axes, curves):
     decades = math.log10(high) - math.log10(low)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 2 else (1,), numticks=8))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(short))
 
 
 def limit_loss(axes, curves, entropies):
@@ -179,7 +179,7 @@ def limit_loss(axes, curves, entropies):
     room = 0.05 * (top - lowest) or 0.05
     axes.set_ylim(lowest - room, top + room)
     if top < highest:
-        axes.set_title(f"{axes.get_title(loc='left')}, reaches {highest:.3g}")
+        axes.set_title(f"{axes.get_title(loc='left')}, max {highest:.3g}")
 
 
 def entropy_labels(document):
@@ -230,8 +230,9 @@ def draw_runs(document):
     if alone:
         lines = {"train": loss.lines[1], "validation": loss.lines[2]}
         lines = {name: line for name, line in lines.items() if len(line.get_xdata()) > 0}
-        loss.legend(lines.values(), lines.keys(), loc="lower right", bbox_to_anchor=(1, 1), ncol=2, borderaxespad=0.2,
-                    handlelength=1.5, columnspacing=1)  # fmt: skip
+        above = (0.5 - 0.15 / WIDTH, loss.get_position().y1)
+        page.figure.legend(lines.values(), lines.keys(), loc="lower right", bbox_to_anchor=above, ncol=2,
+                           borderaxespad=0.2, handlelength=1.5, columnspacing=1)  # fmt: skip
     rate.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     rate.set_ylim(bottom=0)
     use_log_scale(norm, [group[key] for group in page.groups for key in ("grad_norm", "grad_norm_smoothed") if key in group])
