@@ -108,7 +108,10 @@ std::vector<double> exact_position_loss(const Sequences& sequences) {
 
 std::function<std::string(int32_t)> token_text(const LoadedModel& loaded) {
   if (loaded.tokenizer == nullptr) return [](int32_t id) { return std::to_string(id); };
-  return [tokenizer = loaded.tokenizer](int32_t id) { return data::quoted_text(tokenizer->bytes(id)); };
+  return [tokenizer = loaded.tokenizer](int32_t id) {
+    const std::string_view bytes = tokenizer->bytes(id);
+    return bytes == "\n" ? std::string("\"\\n\"") : data::quoted_text(bytes);
+  };
 }
 
 // Blocks of text are lines, where the tokenizer has a token for the line feed.

@@ -307,7 +307,7 @@ def draw_heads(document):
         for column, head in enumerate(heads):
             left, bottom = ticks + column * (panel + 0.2), ticks + (rows - 1 - row) * (panel + 0.3)
             axes = figure.add_axes((left / width, bottom / height, panel / width, panel / height))
-            image = axes.imshow(head["pattern"], cmap="Blues", vmin=0, vmax=1, interpolation="none", gid=f"head-{row}-{column}")
+            image = axes.imshow(head["pattern"], cmap="Blues", vmin=0, vmax=1, interpolation="nearest", gid=f"head-{row}-{column}")
             axes.grid(False)
             axes.set_title(shown(f"{row}.{column} {head['name']}", int(panel / CHARACTER)), fontsize=8, pad=3)
             places = range(0, len(tokens), step)
