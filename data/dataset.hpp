@@ -24,11 +24,13 @@ enum class Split { train, validation, test };
 // A target that is ignored: no loss, no gradient.
 inline constexpr int32_t kIgnoreTarget = -1;
 
-// The lowest mean loss that a model can reach with a context of only the last `context_tokens` tokens.
+// A loss to compare a model with: the lowest mean loss with a context of only the last `context_tokens` tokens, or the
+// mean loss of another strategy that is simpler than the best one.
 struct ContextEntropy {
-  int64_t context_tokens = 0;
+  std::optional<int64_t> context_tokens;  // empty: not a context of the last tokens
   double nats = 0;
-  std::string name;  // "unigram", "bigram", "trigram", "4-gram" …
+  std::string name;           // "unigram", "bigram", "trigram", "4-gram" …; the dataset's header defines other names
+  double standard_error = 0;  // of `nats`, if it is a Monte-Carlo mean; 0: exact
 };
 
 class Dataset {
@@ -72,9 +74,9 @@ class Dataset {
     return std::nullopt;
   }
 
-  // Entry k: the mean over the seq_len positions i of H(x | the min(i + 1, k) preceding tokens), in nats. The last
-  // entry is the entropy of the dataset: the mean loss of a perfect model. Empty if the dataset has no exact
-  // distribution.
+  // Reference losses in nats, means over the targets of a sequence, from the simplest strategy to the best. An entry
+  // with k context tokens is the mean over the positions i of H(x | the min(i + 1, k) preceding tokens). The last entry
+  // is the entropy of the dataset: the mean loss of a perfect model. Empty if the dataset has no exact distribution.
   virtual std::vector<ContextEntropy> entropies(int64_t /*seq_len*/) const { return {}; }
 };
 
@@ -94,7 +96,7 @@ int64_t num_sequences(int64_t num_tokens, int64_t seq_len);
 int64_t sequences_to_cover(int64_t num_targets, int64_t seq_len);
 
 // Places of the random numbers of texts, distinct from those of the synthetic datasets (RandomPlace in
-// data/markov_chain.hpp).
+// data/synthetic/sampling.hpp).
 enum class TextRandomPlace : uint32_t { train_sequences = 16, line_order = 17 };
 
 RandomStream text_stream(uint32_t seed, TextRandomPlace place, uint64_t step);

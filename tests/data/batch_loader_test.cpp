@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "autograd/core/check.hpp"
-#include "data/synthetic_dataset.hpp"
+#include "data/synthetic/markov_dataset.hpp"
 
 namespace heed::data {
 namespace {

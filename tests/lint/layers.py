@@ -19,6 +19,7 @@ ROOMS = {
     "data/io": [],
     "data/text": ["data/io"],
     "data": ["data/io", "data/text"],
+    "data/synthetic": ["data"],
     "train/output": [],
     "train/config": ["train/output"],
     "train/checkpoint": ["train/output"],

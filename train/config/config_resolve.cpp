@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "autograd/core/check.hpp"
-#include "data/markov_chain.hpp"
+#include "data/synthetic/markov_chain.hpp"
 #include "train/config/config_schema.hpp"
 #include "train/config/toml_reader.hpp"
 

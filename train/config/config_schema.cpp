@@ -6,7 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "data/markov_chain.hpp"
+#include "data/synthetic/dirichlet.hpp"
+#include "data/synthetic/markov_chain.hpp"
 #include "train/config/config_value.hpp"
 
 namespace heed::train {

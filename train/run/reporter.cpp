@@ -57,7 +57,24 @@ std::string device_notices(const Config& config, Device device) {
   return text;
 }
 
+std::string entropies_line(const std::vector<data::ContextEntropy>& entropies) {
+  const bool are_contexts =
+      std::all_of(entropies.begin(), entropies.end(), [](const auto& e) { return e.context_tokens.has_value(); });
+  std::string text = are_contexts ? "entropies     of the dataset, in nats, by tokens of context:"
+                                  : "entropies     of the dataset, in nats, the mean loss of each strategy:";
+  for (const data::ContextEntropy& e : entropies) {
+    const std::string error = e.standard_error > 0 ? fmt::format(" ± {:.4f}", e.standard_error) : "";
+    text += fmt::format("  {} {:.4f}{}", e.name, e.nats, error);
+  }
+  return text + "\n";
+}
+
 using Clock = std::chrono::steady_clock;
+
+// "unigram entropy 2.8312", or of a strategy that is not a context "uniform loss 2.0794".
+std::string named_loss(const data::ContextEntropy& e) {
+  return fmt::format("{} {} {}", e.name, e.context_tokens ? "entropy" : "loss", loss_text(e.nats));
+}
 
 const char* short_name(data::Split split) { return split == data::Split::test ? "test" : "val"; }
 
@@ -87,12 +104,7 @@ std::string trainer_header(const Trainer& trainer) {
                         trainer.buckets().sharded() ? ", optimizer sharded" : "");
   }
   const auto entropies = trainer.dataset().entropies(trainer.config().model.seq_len);
-  if (!entropies.empty()) {
-    text += "entropies     of the dataset, in nats, by tokens of context:";
-    for (const data::ContextEntropy& e : entropies) text += fmt::format("  {} {:.4f}", e.name, e.nats);
-    text += "\n";
-  }
-  return text;
+  return entropies.empty() ? text : text + entropies_line(entropies);
 }
 
 RemainingTime::RemainingTime(const Config& config, int64_t val_sequences, int64_t test_sequences)
@@ -267,10 +279,12 @@ void Reporter::end(const Summary& s, double training_seconds, const std::string&
   }
   // The last entropy is the loss of a perfect model; a dataset without dependence on the context has no other entry.
   if (s.val_loss && entropies_.size() > 1 && passed_ == 0) {
+    const data::ContextEntropy& simplest = entropies_[0];
     line(
-        fmt::format("notice        the val loss was never below the unigram entropy {}: the model uses no context yet; "
-                    "try more steps, optim.warmup_steps or a lower optim.learning_rate",
-                    loss_text(entropies_[0].nats)));
+        fmt::format("notice        the val loss was never below the {}: the model uses {} yet; try more steps, "
+                    "optim.warmup_steps or "
+                    "a lower optim.learning_rate",
+                    named_loss(simplest), simplest.context_tokens ? "no context" : "no better strategy"));
   }
   line(fmt::format("files         {0}/metrics.csv, {0}/summary.json, {0}/checkpoints/last.h5", run_dir));
 }
@@ -279,9 +293,11 @@ void Reporter::note_passed_entropies(int64_t step, double loss) {
   // The last entropy is the lower bound itself: the loss approaches it, but does not fall below it.
   while (passed_ + 1 < entropies_.size() && loss < entropies_[passed_].nats) {
     const data::ContextEntropy& e = entropies_[passed_++];
-    const std::string what =
-        e.context_tokens == 0 ? "context" : fmt::format("more than {} of context", plural(e.context_tokens, "token"));
-    line(fmt::format("step {:>6}  below the {} entropy {}: the model uses {}", step, e.name, loss_text(e.nats), what));
+    const std::string what = !e.context_tokens ? "more than this strategy"
+                             : *e.context_tokens == 0
+                                 ? "context"
+                                 : "more than " + plural(*e.context_tokens, "token") + " of context";
+    line(fmt::format("step {:>6}  below the {}: the model uses {}", step, named_loss(e), what));
   }
 }
 

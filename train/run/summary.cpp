@@ -28,13 +28,14 @@ std::string config_object(const Config& config) {
   return json::object(tables);
 }
 
-// [{"context_tokens": 0, "name": "unigram", "nats": 2.83}, …]
+// [{"context_tokens": 0, "name": "unigram", "nats": 2.83, "standard_error": 0}, …]
 std::string entropy_list(const std::vector<data::ContextEntropy>& entropies) {
   std::vector<std::string> list;
   for (const data::ContextEntropy& one : entropies) {
-    list.push_back(json::object({{"context_tokens", json::number(one.context_tokens)},
+    list.push_back(json::object({{"context_tokens", number_or_null(one.context_tokens)},
                                  {"name", json::text(one.name)},
-                                 {"nats", json::number(one.nats)}}));
+                                 {"nats", json::number(one.nats)},
+                                 {"standard_error", json::number(one.standard_error)}}));
   }
   return json::list(list);
 }

@@ -41,7 +41,11 @@ Summary summary_of(const Json& json) {
   s.seconds = json.at("seconds");
   s.peak_memory_bytes = json.at("peak_memory_bytes");
   for (const Json& one : json.at("entropies")) {
-    s.entropies.push_back({one.at("context_tokens"), one.at("nats"), one.at("name")});
+    const Json& context = one.at("context_tokens");
+    s.entropies.push_back({.context_tokens = context.is_null() ? std::nullopt : std::optional<int64_t>(context),
+                           .nats = one.at("nats"),
+                           .name = one.at("name"),
+                           .standard_error = one.value("standard_error", 0.0)});
   }
   return s;
 }

@@ -1,7 +1,7 @@
 #include "train/trainer/factory.hpp"
 
 #include "autograd/core/cuda_backend.hpp"
-#include "data/synthetic_dataset.hpp"
+#include "data/synthetic/markov_dataset.hpp"
 #include "data/text_dataset.hpp"
 #include "optim/adamw.hpp"
 #include "optim/sgd.hpp"

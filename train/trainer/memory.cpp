@@ -7,7 +7,7 @@
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/memory_pool.hpp"
-#include "data/markov_chain.hpp"
+#include "data/synthetic/markov_chain.hpp"
 #include "nn/gpt_config.hpp"
 #include "train/output/output.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "autograd/core/check.hpp"
-#include "data/synthetic_dataset.hpp"
+#include "data/synthetic/markov_dataset.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace heed::data {

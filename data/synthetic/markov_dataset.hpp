@@ -1,13 +1,8 @@
-// Synthetic datasets: sequences from one stationary Markov chain with random rows, whose exact distribution and
-// entropies are known.
-//
-// Every training sequence is new: its random numbers are those of (seed, step, row). The evaluation sequences
-// of a split have a random site of their own, so that evaluation never uses the random numbers of training. A split has
-// at least kMinEvalTargets evaluation targets.
+// Sequences from one stationary Markov chain with random rows, whose exact distribution and entropies are known.
 #pragma once
 
-#include "data/dataset.hpp"
-#include "data/markov_chain.hpp"
+#include "data/synthetic/markov_chain.hpp"
+#include "data/synthetic/synthetic_dataset.hpp"
 
 namespace heed::data {
 
@@ -21,29 +16,20 @@ struct MarkovConfig {
   std::string depth;  // config key and value that define the offsets, for error messages: "data.order = 3"
 };
 
-class MarkovDataset : public Dataset {
+class MarkovDataset : public SyntheticDataset {
  public:
-  static constexpr int64_t kMinEvalTargets = 100'000;
-
   // Throws ConfigError with the key; MemoryError if the chain does not fit into memory; DataError if the random chain
   // has no usable stationary distribution.
   explicit MarkovDataset(const MarkovConfig& config);
 
-  int64_t vocab_size() const override { return chain_.vocab_size(); }
-  void train_sequence(uint64_t step, int64_t row, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
-  int64_t num_eval_sequences(Split split, int64_t seq_len) const override;
-  void eval_sequence(Split split, int64_t index, std::span<int32_t> inputs, std::span<int32_t> targets) const override;
-  std::optional<double> log_loss(std::span<const int32_t> inputs, std::span<const int32_t> targets) const override;
-  std::vector<ContextEntropy> entropies(int64_t seq_len) const override;
-
   const MarkovChain& chain() const { return chain_; }
 
  private:
-  void fill_sequence(const RandomStream& stream, int64_t row, std::span<int32_t> inputs,
-                     std::span<int32_t> targets) const;
+  void draw_train(const RandomStream& stream, int64_t row, std::span<int32_t> tokens) const override;
+  void log_probabilities(std::span<const int32_t> tokens, std::span<double> result) const override;
+  std::vector<ContextEntropy> find_entropies(int64_t seq_len) const override;
 
   MarkovChain chain_;
-  uint32_t seed_;
 };
 
 // n-gram dataset: the next token depends on the previous order - 1 tokens. The transition rows are drawn from a
@@ -77,5 +63,13 @@ class SkipDataset final : public MarkovDataset {
   // Throws ConfigError with the key, also if vocab_size^max(offsets) > 2^20 or vocab_size^(offsets.size() + 1) > 2^25.
   explicit SkipDataset(const SkipConfig& config);
 };
+
+// The parameters of the chain of a source. Throws ConfigError with the key.
+MarkovConfig markov_config(const NgramConfig& config);
+MarkovConfig markov_config(const SkipConfig& config);
+
+// Throws ConfigError with the key unless the table of V^(offsets.size() + 1) probabilities is within its limit and
+// alpha fits.
+void check_table(const MarkovConfig& config);
 
 }  // namespace heed::data

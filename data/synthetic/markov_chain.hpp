@@ -12,7 +12,8 @@
 // Memory in bytes: 16 · V^(number of offsets + 1) for the rows and their cumulative sums, and at most 36 · V^m for the
 // states (markov_bytes()).
 //
-// The rows of a random chain are drawn from a hierarchical Dirichlet distribution: hierarchical_dirichlet_rows().
+// The rows of a random chain are drawn from a hierarchical Dirichlet distribution:
+// hierarchical_dirichlet_rows() (data/synthetic/dirichlet.hpp).
 #pragma once
 
 #include <cstdint>
@@ -82,31 +83,5 @@ int64_t markov_bytes(int64_t vocab_size, int64_t num_offsets, int64_t memory);
 
 // min(base^exponent, limit + 1), without overflow. base >= 1, exponent >= 0.
 int64_t bounded_power(int64_t base, int64_t exponent, int64_t limit);
-
-// Sites of the random numbers of a synthetic dataset: random_site(RandomDomain::data, layer, place).
-enum class RandomPlace : uint32_t {
-  rows = 0,             // layer = level of the hierarchy
-  train_sequences = 1,  // layer 0 for this and all places below
-  validation_sequences = 2,
-  test_sequences = 3,
-  train_eval_sequences = 4,
-};
-
-// ln of a Gamma(shape, 1) variate, shape >= 0; -inf for shape 0. Rejection sampling uses an unknown number of random
-// numbers, so each variate needs its own stream (its own `step`).
-//   shape >= 1: d = shape - 1/3, v = (1 + z / sqrt(9 d))^3, accept if ln u < z^2 / 2 + d (1 - v + ln v); ln(d v)
-//   shape <  1: ln G(shape) = ln G(shape + 1) + ln(u) / shape, which is finite even if G underflows to 0 in double
-// Marsaglia and Tsang 2000, "A simple method for generating gamma variables" (ACM TOMS 26, 3).
-double log_gamma_variate(const RandomStream& stream, double shape);
-
-inline constexpr double kMinAlpha = 1e-6, kMaxAlpha = 1e9;
-
-// The rows p(token | context) for contexts of alpha.size() - 1 tokens: (V^(alpha.size() - 1), V), each row sums to 1.
-//   level 0: one row, Dir(alpha[0] · uniform)
-//   level k: V^k rows; row c is Dir(alpha[k] · row (c mod V^(k-1)) of level k - 1)
-// alpha[k] is the total concentration of level k: if a token has probability p in the shorter context, its probability
-// in the longer one has mean p and variance p (1 - p) / (alpha[k] + 1). Digit j of c (base V, lowest is 0) is token j
-// of the context. Each alpha must be in [kMinAlpha, kMaxAlpha]. Probabilities below 1e-308 become exactly 0.
-std::vector<double> hierarchical_dirichlet_rows(int64_t vocab_size, std::span<const double> alpha, uint32_t seed);
 
 }  // namespace heed::data

@@ -1,4 +1,4 @@
-#include "data/markov_chain.hpp"
+#include "data/synthetic/dirichlet.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The chain against brute force: every sequence of a sequence is enumerated, its probability taken from the rows alone.
-#include "data/markov_chain.hpp"
+#include "data/synthetic/markov_chain.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,8 @@
 #include <string>
 
 #include "autograd/core/check.hpp"
-#include "data/synthetic_dataset.hpp"
+#include "data/synthetic/dirichlet.hpp"
+#include "data/synthetic/markov_dataset.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace heed::data {

@@ -1,54 +1,17 @@
-#include "data/markov_chain.hpp"
+#include "data/synthetic/markov_chain.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "autograd/core/check.hpp"
+#include "data/synthetic/sampling.hpp"
 
 namespace heed::data {
 
 namespace {
 
-// Cumulative sums of each row of `width` weights, normalised so that the last one is exactly 1.
-std::vector<double> cumulative(std::span<const double> weights, int64_t width) {
-  std::vector<double> sums(weights.size());
-  for (size_t start = 0; start < weights.size(); start += width) {
-    std::partial_sum(weights.begin() + start, weights.begin() + start + width, sums.begin() + start);
-    const double total = sums[start + width - 1];
-    for (int64_t i = 0; i < width; ++i) sums[start + i] /= total;
-  }
-  return sums;
-}
-
-// Inverse-CDF sampling: the first entry that reaches u, 0 < u <= 1. An entry of probability 0 does not increase the
-// cumulative sum, so it is never the first.
-int64_t draw(const double* sums, int64_t count, double u) { return std::lower_bound(sums, sums + count, u) - sums; }
-
 double minus_p_log_p(double p) { return p > 0.0 ? -p * std::log(p) : 0.0; }
-
-// A normal variate uses the uniforms 4 i and 4 i + 1 (one Philox counter), the acceptance test uses 4 i + 2. Attempts i
-// start at 1, since uniform 0 is used by the boost for shape < 1.
-double log_gamma_variate_above_one(const RandomStream& stream, double shape) {
-  const double d = shape - 1.0 / 3.0;
-  const double c = 1.0 / std::sqrt(9.0 * d);
-  for (uint64_t attempt = 1;; ++attempt) {
-    const double z = stream.normal(4 * attempt);
-    const double root = 1.0 + c * z;
-    if (root <= 0.0) continue;
-    const double v = root * root * root, log_v = 3.0 * std::log(root);
-    if (std::log(stream.uniform(4 * attempt + 2)) < 0.5 * z * z + d * (1.0 - v + log_v)) return std::log(d) + log_v;
-  }
-}
-
-// Converts logarithms of gamma variates to a Dirichlet row (a softmax).
-void normalize(std::span<double> row) {
-  const double max = *std::max_element(row.begin(), row.end());
-  double sum = 0.0;
-  for (double& value : row) sum += value = std::exp(value - max);
-  for (double& value : row) value /= sum;
-}
 
 }  // namespace
 
@@ -201,35 +164,6 @@ void MarkovChain::sample(const RandomStream& stream, uint64_t first_index, std::
     tokens[t] = static_cast<int32_t>(token);
     state = next_state(state, token);
   }
-}
-
-double log_gamma_variate(const RandomStream& stream, double shape) {
-  if (shape >= 1.0) return log_gamma_variate_above_one(stream, shape);
-  if (shape == 0.0) return -std::numeric_limits<double>::infinity();
-  return log_gamma_variate_above_one(stream, shape + 1.0) + std::log(stream.uniform(0)) / shape;
-}
-
-std::vector<double> hierarchical_dirichlet_rows(int64_t vocab_size, std::span<const double> alpha, uint32_t seed) {
-  std::vector<double> parents(vocab_size, 1.0 / static_cast<double>(vocab_size));
-  int64_t num_rows = 1;
-  for (size_t level = 0; level < alpha.size(); ++level) {
-    if (level > 0) num_rows *= vocab_size;
-    const int64_t num_parents = static_cast<int64_t>(parents.size()) / vocab_size;
-    RandomStream stream{
-        seed, random_site(RandomDomain::data, static_cast<uint32_t>(level), static_cast<uint32_t>(RandomPlace::rows))};
-    std::vector<double> rows(num_rows * vocab_size);
-    for (int64_t c = 0; c < num_rows; ++c) {
-      const double* parent = parents.data() + (c % num_parents) * vocab_size;
-      const std::span<double> row(rows.data() + c * vocab_size, vocab_size);
-      for (int64_t x = 0; x < vocab_size; ++x) {
-        stream.step = static_cast<uint64_t>(c * vocab_size + x);
-        row[x] = log_gamma_variate(stream, alpha[level] * parent[x]);
-      }
-      normalize(row);
-    }
-    parents = std::move(rows);
-  }
-  return parents;
 }
 
 }  // namespace heed::data
