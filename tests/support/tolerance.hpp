@@ -51,6 +51,10 @@ inline constexpr double kCudaLossF32 = 1e-5;
 inline constexpr double kCudaLossBf16 = 2e-2;
 // Nats by which the mean log-loss of a source over 100,000 targets may miss its entropy.
 inline constexpr double kPairedNoise = 0.02;
+// Largest standard error, in nats, of the Monte-Carlo means that a synthetic dataset states for its reference losses.
+inline constexpr double kReferenceError = 0.005;
+// Nats by which a strategy that knows more is better at least, far more than the errors of the two means.
+inline constexpr double kBetterStrategy = 0.02;
 // Excess in nats below which a tiny model has learnt a tiny source.
 inline constexpr double kLearnt = 0.05;
 

@@ -21,7 +21,19 @@
 
 namespace heed::train {
 
-enum class DataSource { ngram, skip, text, tokens };
+enum class DataSource {
+  ngram,
+  skip,
+  markov_in_context,
+  repeat,
+  hidden_markov,
+  dyck,
+  modular_addition,
+  addition,
+  text,
+  tokens
+};
+enum class SequencePrefix { stationary, uniform };
 enum class OptimizerKind { adamw, sgd };
 enum class ScheduleKind { cosine, linear, constant };
 enum class DeviceChoice { automatic, cpu, cuda };
@@ -33,10 +45,18 @@ struct DataConfig {
   int64_t vocab_size = 32;
   int64_t order = 3;             // ngram: each token depends on the order - 1 tokens before it
   std::vector<int64_t> offsets;  // skip: each token depends on the tokens at these distances before it
-  std::vector<double> alpha;     // Dirichlet concentration of each level, the context-free one first
-  uint32_t seed = 1;             // of the order in which sequences are drawn
-  uint32_t source_seed = 1;      // of what the data is: the probabilities of a synthetic dataset, the split by lines
-  std::string path;              // text, tokens
+  SequencePrefix prefix = SequencePrefix::stationary;  // ngram, skip: the first tokens of a sequence
+  std::vector<double> alpha;  // Dirichlet concentrations: ngram and skip, of each level, the context-free one first
+  int64_t min_period = 8;     // repeat: tokens of the shortest and the longest block
+  int64_t max_period = 16;
+  int64_t num_states = 4;    // hidden_markov
+  int64_t num_brackets = 4;  // dyck: types of brackets
+  int64_t max_depth = 8;     // dyck: most open brackets
+  int64_t modulus = 59;      // modular_addition
+  int64_t digits = 3;        // addition: digits of each summand
+  uint32_t seed = 1;         // of the order in which sequences are drawn
+  uint32_t source_seed = 1;  // of what the data is: the probabilities of a synthetic dataset, the split by lines
+  std::string path;          // text, tokens
   data::TokenizerKind tokenizer = data::TokenizerKind::character;
   data::TextSplit split = data::TextSplit::position;
   double val_fraction = 0.1;
@@ -44,9 +64,15 @@ struct DataConfig {
   int64_t val_lines = 0;  // split by lines: number of lines; 0: val_fraction decides
   int64_t test_lines = 0;
 
-  bool is_synthetic() const { return source == DataSource::ngram || source == DataSource::skip; }
-  // Distributions in the hierarchy of a synthetic dataset: one without context, then one for each token of context.
-  int64_t levels() const { return source == DataSource::ngram ? order : static_cast<int64_t>(offsets.size()) + 1; }
+  bool is_synthetic() const { return source != DataSource::text && source != DataSource::tokens; }
+  bool is_markov_chain() const { return source == DataSource::ngram || source == DataSource::skip; }
+  // Elements of alpha. ngram, skip: distributions in the hierarchy, one without context, then one for each token of
+  // context. 0 if alpha has no effect.
+  int64_t num_alphas() const;
+  // Vocabulary size of a synthetic dataset.
+  int64_t synthetic_vocab_size() const;
+  // The only model.seq_len that a synthetic dataset can have; 0 if it can have any.
+  int64_t required_seq_len() const;
 };
 
 struct OptimConfig {

@@ -10,7 +10,11 @@
 #include <utility>
 
 #include "autograd/core/check.hpp"
+#include "data/synthetic/addition_dataset.hpp"
+#include "data/synthetic/hidden_markov_dataset.hpp"
 #include "data/synthetic/markov_chain.hpp"
+#include "data/synthetic/markov_in_context_dataset.hpp"
+#include "data/synthetic/modular_addition_dataset.hpp"
 #include "train/config/config_schema.hpp"
 #include "train/config/toml_reader.hpp"
 
@@ -113,17 +117,19 @@ void fill_in_seeds(Config& config) {
     config.data.source_seed = config.data.seed;
 }
 
+void fill_in_alpha(DataConfig& data) {
+  constexpr double kFirst[] = {32.0, 8.0};
+  data.alpha.assign(static_cast<std::size_t>(data.num_alphas()), data.is_markov_chain() ? 4.0 : 1.0);
+  if (data.is_markov_chain()) std::copy_n(kFirst, std::min(data.alpha.size(), std::size(kFirst)), data.alpha.begin());
+}
+
 void fill_in(Config& config) {
   fill_in_seeds(config);
-  if (config.data.is_synthetic()) config.model.vocab_size = config.data.vocab_size;
+  if (config.data.is_synthetic()) config.model.vocab_size = config.data.synthetic_vocab_size();
   if (uses_bpe(config.data) && !config.given.contains("data.vocab_size")) config.data.vocab_size = 512;
   config.model.num_kv_heads = config.model.kv_heads();
   config.model.d_ff = config.model.feed_forward_size();
-  if (config.data.is_synthetic() && !config.given.contains("data.alpha")) {
-    config.data.alpha.assign(static_cast<std::size_t>(config.data.levels()), 4.0);
-    constexpr double kFirst[] = {32.0, 8.0};
-    std::copy_n(kFirst, std::min(config.data.alpha.size(), std::size(kFirst)), config.data.alpha.begin());
-  }
+  if (!config.given.contains("data.alpha")) fill_in_alpha(config.data);
   if (config.train.run_dir.empty()) {
     // Set through the key, so that the resolved config can be parsed again.
     const std::string stem = std::filesystem::path(config.file_name).stem().string();
@@ -152,30 +158,70 @@ void check_offsets(const Config& config) {
 }
 
 // The dataset checks this, too, but only when it is created.
-void check_source_size(const Config& config) {
+void check_chain_size(const Config& config) {
   const DataConfig& data = config.data;
   const bool is_ngram = data.source == DataSource::ngram;
   const std::string depth = is_ngram ? "order" : "offsets";
   const std::string depth_value = find_key("data", depth)->get(config);
   const int64_t memory = is_ngram ? data.order - 1 : *std::max_element(data.offsets.begin(), data.offsets.end());
-  const int64_t levels = data.levels();
-  require_rule(power_is_at_most(data.vocab_size, memory, Chain::kMaxStates), config,
+  const bool is_stationary = data.prefix == SequencePrefix::stationary;
+  require_rule(!is_stationary || power_is_at_most(data.vocab_size, memory, Chain::kMaxStates), config,
                {"data.vocab_size", "data.order", "data.offsets"},
-               "vocab_size = {} and {} = {} make {}^{} states, at most {} are allowed: lower one of them",
+               "vocab_size = {} and {} = {} make {}^{} states, at most {} are allowed: lower one of them, or set "
+               "data.prefix = \"uniform\"",
                data.vocab_size, depth, depth_value, data.vocab_size, memory, Chain::kMaxStates);
-  require_rule(power_is_at_most(data.vocab_size, levels, Chain::kMaxTableEntries), config,
+  require_rule(is_stationary || memory <= config.model.seq_len, config, {"data.order", "data.offsets", "model.seq_len"},
+               "{} = {} looks back {} tokens, with prefix = \"uniform\" at most model.seq_len = {} are allowed: change "
+               "one of them",
+               depth, depth_value, memory, config.model.seq_len);
+  require_rule(power_is_at_most(data.vocab_size, data.num_alphas(), Chain::kMaxTableEntries), config,
                {"data.vocab_size", "data.order", "data.offsets"},
                "vocab_size = {} and {} = {} make {}^{} probabilities, at most {} are allowed: lower one of them",
-               data.vocab_size, depth, depth_value, data.vocab_size, levels, Chain::kMaxTableEntries);
-  require_rule(static_cast<int64_t>(data.alpha.size()) == levels, config, {"data.alpha", "data.order", "data.offsets"},
+               data.vocab_size, depth, depth_value, data.vocab_size, data.num_alphas(), Chain::kMaxTableEntries);
+  require_rule(static_cast<int64_t>(data.alpha.size()) == data.num_alphas(), config,
+               {"data.alpha", "data.order", "data.offsets"},
                "alpha has {} elements, {} = {} needs {}: the first for no context, then one for each token of context",
-               data.alpha.size(), depth, depth_value, levels);
+               data.alpha.size(), depth, depth_value, data.num_alphas());
+}
+
+void check_task(const Config& config) {
+  const DataConfig& data = config.data;
+  const std::string source = find_key("data", "source")->get(config);
+  require_rule(static_cast<int64_t>(data.alpha.size()) == data.num_alphas(), config, {"data.alpha", "data.source"},
+               "alpha has {} elements, with source = {} it must have {}", data.alpha.size(), source, data.num_alphas());
+  require_rule(
+      data.source != DataSource::markov_in_context || data.vocab_size <= data::MarkovInContextDataset::kMaxVocabSize,
+      config, {"data.vocab_size", "data.source"}, "vocab_size = {}, with source = {} it must be at most {}",
+      data.vocab_size, source, data::MarkovInContextDataset::kMaxVocabSize);
+  require_rule(data.min_period <= data.max_period, config, {"data.min_period", "data.max_period"},
+               "min_period = {} is more than max_period = {}: change one of them", data.min_period, data.max_period);
+  using data::HiddenMarkovDataset;
+  require_rule(data.source != DataSource::hidden_markov ||
+                   data.vocab_size <= HiddenMarkovDataset::kMaxTableEntries / data.num_states,
+               config, {"data.vocab_size", "data.num_states"},
+               "vocab_size = {} and num_states = {} make more than {} emission probabilities: lower one of them",
+               data.vocab_size, data.num_states, HiddenMarkovDataset::kMaxTableEntries);
+  using data::AdditionDataset;
+  require_rule(data.source != DataSource::addition || data.val_fraction == 0 ||
+                   (AdditionDataset::kMinValFraction <= data.val_fraction &&
+                    data.val_fraction <= AdditionDataset::kMaxValFraction),
+               config, {"data.val_fraction", "data.source"},
+               "val_fraction = {}, with source = {} it must be 0 or {} to {}", data.val_fraction, source,
+               AdditionDataset::kMinValFraction, AdditionDataset::kMaxValFraction);
+  const int64_t seq_len = data.required_seq_len();
+  require_rule(seq_len == 0 || config.model.seq_len == seq_len, config, {"model.seq_len", "data.source", "data.digits"},
+               "seq_len = {}, the sequences of source = {} here have {} tokens: set model.seq_len = {}",
+               config.model.seq_len, source, seq_len, seq_len);
 }
 
 void check_data(const Config& config) {
   const DataConfig& data = config.data;
   if (data.source == DataSource::skip) check_offsets(config);
-  if (data.is_synthetic()) check_source_size(config);
+  if (data.is_markov_chain()) {
+    check_chain_size(config);
+  } else if (data.is_synthetic()) {
+    check_task(config);
+  }
   require_rule(data.val_fraction + data.test_fraction < 1, config, {"data.val_fraction", "data.test_fraction"},
                "val_fraction = {} and test_fraction = {} leave nothing to train on: lower one of them",
                data.val_fraction, data.test_fraction);
@@ -237,6 +283,39 @@ void check_batch(const Config& config) {
 }
 
 }  // namespace
+
+int64_t DataConfig::num_alphas() const {
+  switch (source) {
+    case DataSource::ngram:
+      return order;
+    case DataSource::skip:
+      return static_cast<int64_t>(offsets.size()) + 1;
+    case DataSource::markov_in_context:
+      return 1;
+    case DataSource::hidden_markov:
+      return 2;
+    default:
+      return 0;
+  }
+}
+
+int64_t DataConfig::synthetic_vocab_size() const {
+  switch (source) {
+    case DataSource::dyck:
+      return 2 * num_brackets;
+    case DataSource::modular_addition:
+      return modulus + 1;
+    case DataSource::addition:
+      return data::AdditionDataset::kVocabSize;
+    default:
+      return vocab_size;
+  }
+}
+
+int64_t DataConfig::required_seq_len() const {
+  if (source == DataSource::modular_addition) return data::ModularAdditionDataset::kSeqLen;
+  return source == DataSource::addition ? data::AdditionDataset::seq_len_of(digits) : 0;
+}
 
 bool uses_train_seed(const Config& config) { return config.model.dropout > 0 || config.model.attention_dropout > 0; }
 

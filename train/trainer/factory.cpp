@@ -1,31 +1,72 @@
 #include "train/trainer/factory.hpp"
 
 #include "autograd/core/cuda_backend.hpp"
+#include "data/synthetic/addition_dataset.hpp"
+#include "data/synthetic/dyck_dataset.hpp"
+#include "data/synthetic/hidden_markov_dataset.hpp"
 #include "data/synthetic/markov_dataset.hpp"
+#include "data/synthetic/markov_in_context_dataset.hpp"
+#include "data/synthetic/modular_addition_dataset.hpp"
+#include "data/synthetic/repeat_dataset.hpp"
+#include "data/synthetic/uniform_prefix_dataset.hpp"
 #include "data/text_dataset.hpp"
 #include "optim/adamw.hpp"
 #include "optim/sgd.hpp"
 
 namespace heed::train {
+namespace {
+
+std::unique_ptr<data::Dataset> make_markov_dataset(const DataConfig& c) {
+  const bool is_uniform = c.prefix == SequencePrefix::uniform;
+  if (c.source == DataSource::ngram) {
+    const data::NgramConfig ngram{
+        .order = c.order, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed, .source_seed = c.source_seed};
+    if (is_uniform) return std::make_unique<data::UniformPrefixDataset>(ngram);
+    return std::make_unique<data::NgramDataset>(ngram);
+  }
+  const data::SkipConfig skip{
+      .offsets = c.offsets, .vocab_size = c.vocab_size, .alpha = c.alpha, .seed = c.seed, .source_seed = c.source_seed};
+  if (is_uniform) return std::make_unique<data::UniformPrefixDataset>(skip);
+  return std::make_unique<data::SkipDataset>(skip);
+}
+
+std::unique_ptr<data::Dataset> make_synthetic_dataset(const DataConfig& c) {
+  switch (c.source) {
+    case DataSource::markov_in_context:
+      return std::make_unique<data::MarkovInContextDataset>(
+          data::MarkovInContextConfig{.vocab_size = c.vocab_size, .alpha = c.alpha.at(0), .seed = c.seed});
+    case DataSource::repeat:
+      return std::make_unique<data::RepeatDataset>(data::RepeatConfig{
+          .vocab_size = c.vocab_size, .min_period = c.min_period, .max_period = c.max_period, .seed = c.seed});
+    case DataSource::hidden_markov:
+      return std::make_unique<data::HiddenMarkovDataset>(data::HiddenMarkovConfig{.vocab_size = c.vocab_size,
+                                                                                  .num_states = c.num_states,
+                                                                                  .alpha = c.alpha,
+                                                                                  .seed = c.seed,
+                                                                                  .source_seed = c.source_seed});
+    case DataSource::dyck:
+      return std::make_unique<data::DyckDataset>(
+          data::DyckConfig{.num_brackets = c.num_brackets, .max_depth = c.max_depth, .seed = c.seed});
+    case DataSource::modular_addition:
+      return std::make_unique<data::ModularAdditionDataset>(data::ModularAdditionConfig{
+          .modulus = c.modulus, .val_fraction = c.val_fraction, .seed = c.seed, .source_seed = c.source_seed});
+    case DataSource::addition:
+      return std::make_unique<data::AdditionDataset>(data::AdditionConfig{
+          .digits = c.digits, .val_fraction = c.val_fraction, .seed = c.seed, .source_seed = c.source_seed});
+    default:
+      return make_markov_dataset(c);
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<data::Dataset> make_dataset(const Config& config, std::shared_ptr<const data::Tokenizer> tokenizer,
                                             const data::Progress& progress) {
   const DataConfig& c = config.data;
   // 0 lines means: split by the fraction.
   const auto lines = [](int64_t count) { return count == 0 ? std::nullopt : std::optional(count); };
+  if (c.is_synthetic()) return make_synthetic_dataset(c);
   switch (c.source) {
-    case DataSource::ngram:
-      return std::make_unique<data::NgramDataset>(data::NgramConfig{.order = c.order,
-                                                                    .vocab_size = c.vocab_size,
-                                                                    .alpha = c.alpha,
-                                                                    .seed = c.seed,
-                                                                    .source_seed = c.source_seed});
-    case DataSource::skip:
-      return std::make_unique<data::SkipDataset>(data::SkipConfig{.offsets = c.offsets,
-                                                                  .vocab_size = c.vocab_size,
-                                                                  .alpha = c.alpha,
-                                                                  .seed = c.seed,
-                                                                  .source_seed = c.source_seed});
     case DataSource::text:
       return data::make_text_dataset({.path = c.path,
                                       .tokenizer = c.tokenizer,
@@ -42,8 +83,9 @@ std::unique_ptr<data::Dataset> make_dataset(const Config& config, std::shared_pt
                                      progress);
     case DataSource::tokens:
       return data::make_token_dataset({.path = c.path, .seed = c.seed, .seq_len = config.model.seq_len});
+    default:
+      throw ConfigError("data.source has no such value");
   }
-  throw ConfigError("data.source has no such value");
 }
 
 Device choose_device(const Config& config) {

@@ -7,7 +7,10 @@
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/memory_pool.hpp"
+#include "data/synthetic/hidden_markov_dataset.hpp"
 #include "data/synthetic/markov_chain.hpp"
+#include "data/synthetic/modular_addition_dataset.hpp"
+#include "data/synthetic/uniform_prefix_dataset.hpp"
 #include "nn/gpt_config.hpp"
 #include "train/output/output.hpp"
 
@@ -54,10 +57,23 @@ double data_bytes(const DataConfig& data) {
     const auto size = std::filesystem::file_size(data.path, unknown);
     return unknown ? 0 : static_cast<double>(size) * sizeof(int32_t);
   }
-  if (!data.is_synthetic()) return 0;  // a token file is not loaded into memory
-  const int64_t memory =
-      data.source == DataSource::ngram ? data.order - 1 : *std::max_element(data.offsets.begin(), data.offsets.end());
-  return static_cast<double>(data::markov_bytes(data.vocab_size, data.levels() - 1, memory));
+  switch (data.source) {
+    case DataSource::ngram:
+    case DataSource::skip: {
+      const int64_t num_offsets = data.num_alphas() - 1;
+      if (data.prefix == SequencePrefix::uniform)
+        return static_cast<double>(data::uniform_prefix_bytes(data.vocab_size, num_offsets));
+      const int64_t memory =
+          data.source == DataSource::ngram ? num_offsets : *std::max_element(data.offsets.begin(), data.offsets.end());
+      return static_cast<double>(data::markov_bytes(data.vocab_size, num_offsets, memory));
+    }
+    case DataSource::hidden_markov:
+      return static_cast<double>(data::hidden_markov_bytes(data.vocab_size, data.num_states));
+    case DataSource::modular_addition:
+      return static_cast<double>(data::modular_addition_bytes(data.modulus));
+    default:
+      return 0;  // no table, and a token file is not loaded into memory
+  }
 }
 
 std::string data_keys(const DataConfig& data) {
@@ -66,6 +82,15 @@ std::string data_keys(const DataConfig& data) {
       return "data.vocab_size, data.order";
     case DataSource::skip:
       return "data.vocab_size, data.offsets";
+    case DataSource::hidden_markov:
+      return "data.vocab_size, data.num_states";
+    case DataSource::modular_addition:
+      return "data.modulus";
+    case DataSource::markov_in_context:
+    case DataSource::repeat:
+    case DataSource::dyck:
+    case DataSource::addition:
+      return "nothing: the sequences are drawn without a table";
     case DataSource::text:
       return data.split == data::TextSplit::lines ? "a shorter text"
                                                   : "a token file (heed data prepare, then data.source = \"tokens\")";

@@ -62,7 +62,7 @@ TEST(ConfigRulesTest, TF32IsForProductsOfF32OnCuda) {
 
 TEST(ConfigRulesTest, TheSourceIsRequired) {
   expect_contains(config_error(""),
-                  {"tiny.toml: ", "key data.source is missing", "\"ngram\", \"skip\", \"text\" or \"tokens\""});
+                  {"tiny.toml: ", "key data.source is missing", "\"ngram\", \"skip\", ", "\"text\" or \"tokens\""});
   expect_contains(config_error("[data]\nsource = \"skip\""), {"tiny.toml:2:1: ", "key data.offsets is missing"});
   EXPECT_NO_THROW(parse_config("", "a.toml", {"source=ngram"}));
 }
@@ -138,6 +138,42 @@ TEST(ConfigRulesTest, SourcesOfAbsurdSize) {
   EXPECT_NO_THROW(parse_config(kNgram, "a.toml", {"source=skip", "vocab_size=2", "offsets=[20]"}));
   expect_contains(config_error(kNgram, {"source=skip", "vocab_size=3", "offsets=[1, 20]"}),
                   {"vocab_size = 3", "offsets = [1, 20]", "3^20 states"});
+}
+
+TEST(ConfigRulesTest, AUniformPrefixAllowsFarOffsets) {
+  const std::vector<std::string> far = {"source=skip", "vocab_size=8", "offsets=[2, 7, 15, 31]", "prefix=uniform"};
+  EXPECT_EQ(parse_config(kNgram, "a.toml", far).data.alpha, (std::vector<double>{32, 8, 4, 4, 4}));
+  expect_contains(config_error(kNgram, {far[0], far[1], far[2]}), {"8^31 states", "data.prefix = \"uniform\""});
+  expect_contains(config_error(kNgram, {far[0], far[1], far[2], far[3], "seq_len=30"}),
+                  {"offsets = [2, 7, 15, 31]", "looks back 31 tokens", "seq_len = 30"});
+  expect_contains(config_error(kNgram, {"source=skip", "vocab_size=64", "offsets=[1, 2, 3, 4]", "prefix=uniform"}),
+                  {"64^5 probabilities"});
+}
+
+TEST(ConfigRulesTest, SourcesThatNeedAnotherShape) {
+  const auto error = [](std::vector<std::string> overrides) { return config_error(kNgram, overrides); };
+  expect_contains(error({"source=modular_addition"}), {"seq_len = ", "\"modular_addition\"", "set model.seq_len = 3"});
+  expect_contains(error({"source=addition", "digits=4"}), {"\"addition\"", "set model.seq_len = 14"});
+  expect_contains(error({"source=addition", "seq_len=11", "val_fraction=0.0001"}), {"val_fraction = 0.0001", "0.001"});
+  expect_contains(error({"source=repeat", "min_period=20"}), {"min_period = 20 is more than max_period = 16"});
+  expect_contains(error({"source=markov_in_context", "alpha=[1, 2]"}), {"alpha has 2", "must have 1"});
+  expect_contains(error({"source=markov_in_context", "vocab_size=1025"}), {"vocab_size = 1025", "at most 1024"});
+  expect_contains(error({"source=hidden_markov", "alpha=[1]"}), {"alpha has 1", "must have 2"});
+  expect_contains(error({"source=hidden_markov", "vocab_size=65536", "num_states=64"}),
+                  {"vocab_size = 65536", "num_states = 64", "1048576 emission"});
+  for (const char* key : {"vocab_size=5", "alpha=[1]", "source_seed=2", "val_fraction=0.1", "modulus=7"}) {
+    expect_contains(error({"source=dyck", key}), {"has no effect here", "remove it"});
+  }
+}
+
+TEST(ConfigRulesTest, TheModelHasTheVocabularyOfTheSource) {
+  const auto vocab_size = [](std::vector<std::string> overrides) {
+    return parse_config(kNgram, "a.toml", overrides).model.vocab_size;
+  };
+  EXPECT_EQ(vocab_size({"source=dyck", "num_brackets=3"}), 6);
+  EXPECT_EQ(vocab_size({"source=modular_addition", "modulus=53", "seq_len=3"}), 54);
+  EXPECT_EQ(vocab_size({"source=addition", "seq_len=11"}), 12);
+  EXPECT_EQ(vocab_size({"source=repeat", "vocab_size=20"}), 20);
 }
 
 TEST(ConfigRulesTest, Schedule) {

@@ -92,6 +92,21 @@ TEST_F(Evaluator, IsTheMeanOverTargetsAlsoWhereSequencesAreShorter) {
   }
 }
 
+// Of modular addition only c is a target, and a perfect model has loss 0.
+TEST_F(Evaluator, ExcessIsAMeanOverTargetsAlsoWherePositionsHaveNone) {
+  Trainer trainer(parse_config("[data]\nsource = \"modular_addition\"\nmodulus = 7\nval_fraction = 0.4", "mod.toml",
+                               {"seq_len=3", "num_layers=1", "d_model=16", "device=cpu", "batch_size=9"}));
+  for (int i = 0; i < 12; ++i) trainer.train_step();
+  for (const auto& [split, pairs] : {std::pair{data::Split::train, 29}, {data::Split::validation, 20}}) {
+    const Mean expected = mean_by_hand(trainer, split, pairs);
+    const Evaluation e = trainer.evaluate(split, 0);
+    EXPECT_EQ(e.targets, pairs);
+    EXPECT_EQ(expected.targets, pairs);
+    EXPECT_NEAR(e.loss, expected.sum / pairs, test::kF32 * e.loss);
+    EXPECT_EQ(e.excess.value(), e.loss);
+  }
+}
+
 TEST_F(Evaluator, CountsItsBatches) {
   const Trainer trainer(test::tiny_config());
   std::vector<std::pair<int64_t, int64_t>> calls;
