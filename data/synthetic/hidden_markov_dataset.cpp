@@ -98,8 +98,8 @@ std::vector<ContextEntropy> HiddenMarkovDataset::find_entropies(int64_t seq_len)
                             }
                           }});
   }
-  return monte_carlo_losses(std::move(strategies), "bayes", seq_len,
-                            std::max<int64_t>(1, (int64_t{1} << 17) / seq_len));
+  const int64_t num_tokens = std::min<int64_t>(1 << 18, (1 << 25) / (num_states_ * num_states_));
+  return monte_carlo_losses(std::move(strategies), "bayes", seq_len, std::max<int64_t>(1, num_tokens / seq_len));
 }
 
 }  // namespace heed::data

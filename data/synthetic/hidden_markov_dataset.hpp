@@ -9,7 +9,8 @@
 //   b_{t+1}(z') = sum over z of b_t(z) emissions[z][x_t] transitions[z][z'] / p(x_t | x_0 … x_{t-1})
 //
 // Reference losses: contexts of 0, 1, 2, 4 and 8 tokens: the forward algorithm over the last k tokens, from the exact
-// distribution of the state k tokens ago; then "bayes", over all. Monte-Carlo means over 2^17 tokens.
+// distribution of the state k tokens ago; then "bayes", over all. Monte-Carlo means over 2^25 / K^2 tokens, at
+// most 2^18.
 #pragma once
 
 #include "data/synthetic/synthetic_dataset.hpp"
