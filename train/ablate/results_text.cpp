@@ -144,8 +144,9 @@ std::string context_steps(const SweepResults& results, const ArmNames& arms, int
   }
   return "\n" + in_columns(rows, {0}) +
          wrap_words(
-             "Mean step after which the validation loss was below the entropy of a shorter context; 3/5: only 3 of 5 "
-             "runs got there. Above: memory is the measured peak, spikes the number of gradient-norm spikes per run.",
+             "Mean step after which the validation loss was below the entropy of a shorter context, or the loss of a "
+             "simpler strategy; 3/5: only 3 of 5 runs got there. Above: memory is the measured peak, spikes the number "
+             "of gradient-norm spikes per run.",
              columns);
 }
 
