@@ -8,6 +8,7 @@
 #include "data/io/posix_file.hpp"
 #include "data/io/utf8.hpp"
 #include "data/text/tokenizer.hpp"
+#include "train/config/config_schema.hpp"
 #include "train/output/json.hpp"
 #include "train/output/number_text.hpp"
 #include "train/plot/arm_list.hpp"
@@ -60,19 +61,16 @@ RunFiles read_files(const fs::path& folder) {
 
 RunStatus status_of(const RunFiles& files) { return files.stored ? files.stored->summary.status : RunStatus::running; }
 
-std::string dataset_text(const DataConfig& data) {
+std::string dataset_text(const Config& config) {
+  const DataConfig& data = config.data;
   const std::string file = fs::path(data.path).filename().string();
-  switch (data.source) {
-    case DataSource::ngram:
-      return fmt::format("ngram, order {}, vocabulary {}", data.order, data.vocab_size);
-    case DataSource::skip:
-      return fmt::format("skip, offsets {}, vocabulary {}", fmt::join(data.offsets, " "), data.vocab_size);
-    case DataSource::text:
-      return fmt::format("{}, {} tokens", file, data::tokenizer_name(data.tokenizer));
-    case DataSource::tokens:
-      return file;
-  }
-  return file;
+  if (data.source == DataSource::tokens) return file;
+  if (data.source == DataSource::text) return fmt::format("{}, {} tokens", file, data::tokenizer_name(data.tokenizer));
+  std::string text = find_key("data", "source")->get(config);  // in quotes
+  text = text.substr(1, text.size() - 2);
+  if (data.source == DataSource::ngram) text += fmt::format(", order {}", data.order);
+  if (data.source == DataSource::skip) text += fmt::format(", offsets {}", fmt::join(data.offsets, " "));
+  return fmt::format("{}, vocabulary {}", text, data.synthetic_vocab_size());
 }
 
 std::string model_text(const nn::GptConfig& m) {
@@ -214,7 +212,7 @@ class Document {
 
   void add_summary(const StoredSummary& stored, Group& group) {
     const Summary& s = stored.summary;
-    dataset_.add(dataset_text(stored.config.data));
+    dataset_.add(dataset_text(stored.config));
     model_.add(model_text(stored.config.model));
     // A run that is going on does not know these two yet.
     if (s.parameters > 0) parameters_.add(count_text(static_cast<double>(s.parameters)) + " parameters");
