@@ -105,6 +105,15 @@ optim.learning_rate = [1e-3, 1e30]
         self.assertEqual([row["diverged"] for row in self.rows("ablation.csv")], ["0", "2"])
         self.assertEqual(self.rows("ablation.csv")[1]["verdict"], "no test")
 
+    def test_an_arm_of_which_one_run_diverged_is_not_tested(self):
+        self.ablate()
+        self.assertIn(self.rows("ablation.csv")[1]["verdict"], ("lower", "higher", "within noise"))
+        summary = self.out / "runs" / "2-num_heads=2" / "seed-3" / "summary.json"
+        summary.write_text(summary.read_text().replace('"status": "completed"', '"status": "diverged"'))
+        self.assertEqual(self.ablate().returncode, 0)
+        arm = self.rows("ablation.csv")[1]
+        self.assertEqual((arm["complete"], arm["diverged"], arm["verdict"], arm["difference"]), ("2", "1", "no test", ""))
+
     def test_failed_runs_do_not_stop_the_others(self):
         self.sweep.write_text("""
 config = "tiny.toml"
