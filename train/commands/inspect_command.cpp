@@ -94,9 +94,9 @@ std::vector<double> exact_position_loss(const Sequences& sequences) {
     for (int64_t t = 0; t < batch.seq_len; ++t) {
       const int32_t target = batch.targets[row * batch.seq_len + t];
       if (target == data::kIgnoreTarget) continue;
-      std::vector<int32_t> only(t + 1, data::kIgnoreTarget);
+      std::vector<int32_t> only(batch.seq_len, data::kIgnoreTarget);
       only[t] = target;
-      const std::optional<double> loss = sequences.dataset->log_loss(inputs.first(t + 1), only);
+      const std::optional<double> loss = sequences.dataset->log_loss(inputs, only);
       if (!loss) return {};
       sums[t] += *loss;
       counts[t] += 1;
