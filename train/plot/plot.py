@@ -82,7 +82,8 @@ class Page:
         names = [shown(name, 120) for name in names]
         columns = max(1, int((WIDTH - 0.8) / (CHARACTER * max(map(len, names), default=1) + 0.5)))
         legend = 0.165 * math.ceil(len(names) / columns) + (0.1 if names else 0)
-        self.height = 0.9 + first_row + 0.75 + PANEL + 0.5 + legend
+        subtitles = [shown(line, 137) for line in document["subtitles"]]
+        self.height = 0.7 + 0.2 * len(subtitles) + first_row + 0.75 + PANEL + 0.5 + legend
         self.figure = Figure(figsize=(WIDTH, self.height))
         left, middle = 0.65, WIDTH / 2 + gap
         lower, upper = 0.5 + legend, 0.5 + legend + PANEL + 0.75
@@ -94,7 +95,8 @@ class Page:
             self.add_panel(middle, lower, right_width, PANEL),
         ]
         self.add_text(self.height - 0.3, shown(document["title"], 90), fontsize=12, fontweight="bold")
-        self.add_text(self.height - 0.52, shown(document["subtitle"], 140), color=GREY)
+        for i, line in enumerate(subtitles):
+            self.add_text(self.height - 0.52 - 0.2 * i, line, color=GREY)
         if names:
             # A label that begins with an underscore would be left out.
             labels = [" " + name if name.startswith("_") else name for name in names]

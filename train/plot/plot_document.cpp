@@ -139,7 +139,7 @@ class Document {
   Document(const std::vector<GroupFiles>& groups, bool is_sweep_figure)
       : is_sweep_(is_sweep_figure),
         is_alone_(groups.size() == 1 && !is_sweep_figure),
-        limit_(std::clamp<size_t>(3200 / std::max<size_t>(groups.size(), 1), 40, 800)) {
+        limit_(is_alone_ ? 800 : std::clamp<size_t>(1200 / std::max<size_t>(groups.size(), 1), 40, 400)) {
     for (const GroupFiles& group : groups) add(group);
   }
 
@@ -154,7 +154,7 @@ class Document {
     }
     return json::object({{"figure", is_sweep_ ? "\"sweep\"" : "\"runs\""},
                          {"title", json::text(data::printable(title))},
-                         {"subtitle", json::text(data::printable(subtitle()))},
+                         {"subtitles", json::list(subtitles())},
                          {"entropies", entropies_.text().empty() ? "[]" : entropies_.text()},
                          {"quantity", has_excess ? "\"excess\"" : "\"val_loss\""},
                          {"groups", json::list(groups)}});
@@ -223,12 +223,15 @@ class Document {
     has_excess_ = has_excess_ || s.excess;
   }
 
-  std::string subtitle() const {
+  std::vector<std::string> subtitles() const {
     const int64_t arms = static_cast<int64_t>(groups_.size());
     const std::string size = is_sweep_ ? plural(arms, "arm") + ", " + plural(runs_, "run") : "";
-    std::vector<std::string> parts{size, dataset_.text(), model_.text(), parameters_.text(), end_};
+    std::vector<std::string> parts{size, dataset_.text(), model_.text(), parameters_.text()};
     std::erase(parts, "");
-    return fmt::format("{}", fmt::join(parts, " · "));
+    std::vector<std::string> lines{fmt::format("{}", fmt::join(parts, " · ")), end_};
+    std::erase(lines, "");
+    for (std::string& line : lines) line = json::text(data::printable(line));
+    return lines;
   }
 
   bool is_sweep_, is_alone_, has_rows_ = false, has_excess_ = false;

@@ -7,7 +7,7 @@
 namespace heed::train {
 
 // {"figure": "runs" or, if a folder is that of a sweep, "sweep",
-//  "title", "subtitle", "entropies": [{"name", "nats"}], "quantity": "excess" or "val_loss",
+//  "title", "subtitles": [], "entropies": [{"name", "nats"}], "quantity": "excess" or "val_loss",
 //  "groups": [{"name", "train_loss", "train_loss_smoothed", "val_loss", "learning_rate", "grad_norm",
 //              "grad_norm_smoothed", "tokens_per_s": each {"steps": [], "values": [], "sd": []},
 //              "final": {"values": [], "mean", "sd"}}]}
