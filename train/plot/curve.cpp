@@ -22,10 +22,10 @@ Curve smoothed(const Curve& curve, size_t half_window, int64_t stride) {
   Curve result;
   for (size_t i = 0; i < curve.size(); ++i) {
     if ((curve[i].step - 1) % stride != 0) continue;
-    const size_t half = std::min({half_window, i, curve.size() - 1 - i});
+    const size_t before = std::min(half_window, i), after = std::min(before, curve.size() - 1 - i);
     double sum = 0;
-    for (size_t j = i - half; j <= i + half; ++j) sum += curve[j].value;
-    result.push_back({.step = curve[i].step, .value = sum / static_cast<double>(2 * half + 1)});
+    for (size_t j = i - before; j <= i + after; ++j) sum += curve[j].value;
+    result.push_back({.step = curve[i].step, .value = sum / static_cast<double>(before + after + 1)});
   }
   return result;
 }

@@ -26,8 +26,8 @@ Curve curve_of(const std::vector<MetricsRow>& rows,
                const std::function<std::optional<double>(const MetricsRow&)>& column);
 
 // The centred moving average, at the steps 1, 1 + stride, …, which are the same for all runs:
-//   m_i = mean of y_(i-h) … y_(i+h),   h = half_window, or less near the ends, so that both sides count equally many
-// It does not lag as an exponential moving average does.
+//   m_i = mean of y_(i-h) … y_(i+h),   h = half_window, or i near the start, where a loss is steep
+// Near the end the window is cut off. It does not lag as an exponential moving average does.
 Curve smoothed(const Curve& curve, size_t half_window, int64_t stride);
 
 // At most `limit` points, at least 4: of each group of neighbours the lowest and the highest, so that a spike of one
