@@ -11,6 +11,11 @@ namespace heed::train {
 
 namespace fs = std::filesystem;
 
+bool is_sweep(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / ".heed" / "ablation", ignored);
+}
+
 std::string arms_text(const std::vector<ArmEntry>& arms) {
   std::string text;
   for (const ArmEntry& arm : arms) text += fmt::format("{} {}\n", arm.folder, data::printable(arm.name));

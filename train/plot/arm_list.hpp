@@ -14,6 +14,9 @@ struct ArmEntry {
 
 inline constexpr const char* kArmsFile = ".heed/arms";
 
+// Whether heed ablate made the folder.
+bool is_sweep(const std::filesystem::path& folder);
+
 // The content of the file. Control characters in names are escaped.
 std::string arms_text(const std::vector<ArmEntry>& arms);
 

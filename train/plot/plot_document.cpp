@@ -7,12 +7,11 @@
 #include "autograd/core/check.hpp"
 #include "data/io/posix_file.hpp"
 #include "data/io/utf8.hpp"
-#include "data/text/tokenizer.hpp"
-#include "train/config/config_schema.hpp"
 #include "train/output/json.hpp"
 #include "train/output/number_text.hpp"
 #include "train/plot/arm_list.hpp"
 #include "train/plot/curve.hpp"
+#include "train/plot/run_text.hpp"
 #include "train/run/summary_reader.hpp"
 
 namespace heed::train {
@@ -50,8 +49,6 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-bool is_sweep(const fs::path& folder) { return is_there(folder / ".heed" / "ablation"); }
-
 RunFiles read_files(const fs::path& folder) {
   RunFiles files;
   if (is_there(folder / "metrics.csv")) files.rows = read_metrics(folder / "metrics.csv");
@@ -60,22 +57,6 @@ RunFiles read_files(const fs::path& folder) {
 }
 
 RunStatus status_of(const RunFiles& files) { return files.stored ? files.stored->summary.status : RunStatus::running; }
-
-std::string dataset_text(const Config& config) {
-  const DataConfig& data = config.data;
-  const std::string file = fs::path(data.path).filename().string();
-  if (data.source == DataSource::tokens) return file;
-  if (data.source == DataSource::text) return fmt::format("{}, {} tokens", file, data::tokenizer_name(data.tokenizer));
-  std::string text = find_key("data", "source")->get(config);  // in quotes
-  text = text.substr(1, text.size() - 2);
-  if (data.source == DataSource::ngram) text += fmt::format(", order {}", data.order);
-  if (data.source == DataSource::skip) text += fmt::format(", offsets {}", fmt::join(data.offsets, " "));
-  return fmt::format("{}, vocabulary {}", text, data.synthetic_vocab_size());
-}
-
-std::string model_text(const nn::GptConfig& m) {
-  return fmt::format("{}, d_model {}, {}", plural(m.num_layers, "layer"), m.d_model, plural(m.num_heads, "head"));
-}
 
 std::string entropies_json(const std::vector<data::ContextEntropy>& entropies) {
   std::vector<std::string> list;
@@ -242,16 +223,10 @@ class Document {
   std::vector<Group> groups_;
 };
 
-std::string last_name(const std::string& folder) {
-  std::error_code ignored;
-  const fs::path path = fs::weakly_canonical(fs::absolute(folder, ignored), ignored);
-  return (path.has_filename() ? path : path.parent_path()).filename().string();
-}
-
 // The names of the folders alone if they are all different.
 std::vector<std::string> names_of(const std::vector<std::string>& folders) {
   std::vector<std::string> names;
-  for (const std::string& folder : folders) names.push_back(last_name(folder));
+  for (const std::string& folder : folders) names.push_back(folder_name(folder));
   return std::set<std::string>(names.begin(), names.end()).size() == names.size() ? names : folders;
 }
 

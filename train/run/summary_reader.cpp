@@ -35,6 +35,8 @@ Summary summary_of(const Json& json) {
   s.train_loss = optional_number(json, "train_loss");
   s.val_loss = optional_number(json, "val_loss");
   s.best_val_loss = optional_number(json, "best_val_loss");
+  s.test_loss = optional_number(json, "test_loss");
+  s.bits_per_byte = optional_number(json, "bits_per_byte");
   s.entropy = optional_number(json, "entropy");
   s.excess = optional_number(json, "excess");
   s.tokens_per_s = json.at("tokens_per_s");

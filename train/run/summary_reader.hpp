@@ -9,7 +9,7 @@
 namespace heed::train {
 
 struct StoredSummary {
-  Summary summary;  // without val_targets, best_val_targets, bits_per_byte, test_loss, waited_s_per_step, stop_signal
+  Summary summary;  // without val_targets, best_val_targets, waited_s_per_step, stop_signal
   Config config;    // each value as in the file; derived ones that are no keys, such as model.vocab_size, have defaults
 };
 

@@ -26,12 +26,15 @@ TEST_F(SummaryTest, IsReadBack) {
   const Config config = test::tiny_config({"train.stop_after=7", "optim.learning_rate=0.25", "model.dropout=0.5"});
   Summary summary{.status = RunStatus::stopped, .reason = "train.stop_after = 7", .steps = 7, .parameters = 99};
   summary.val_loss = 1.5;
+  summary.test_loss = 1.75;
   summary.entropies = {{.context_tokens = 0, .nats = 2.25, .name = "unigram"}};
   const StoredSummary stored = read(summary_to_json(summary, config));
   EXPECT_EQ(stored.summary.status, RunStatus::stopped);
   EXPECT_EQ(stored.summary.steps, 7);
   EXPECT_EQ(stored.summary.parameters, 99);
   EXPECT_EQ(stored.summary.val_loss, 1.5);
+  EXPECT_EQ(stored.summary.test_loss, 1.75);
+  EXPECT_EQ(stored.summary.bits_per_byte, std::nullopt);
   EXPECT_EQ(stored.summary.excess, std::nullopt);
   ASSERT_EQ(stored.summary.entropies.size(), 1u);
   EXPECT_EQ(stored.summary.entropies[0].name, "unigram");
