@@ -22,7 +22,8 @@ import heed_runs as runs
 
 # What heed calls its own files and temporaries, and what it might.
 HEEDS_NAMES = (
-    "lock", "config.toml", "metrics.csv", "summary.json", "plot.svg", "best.h5", "last.h5", "out.h5", "run", "run.1", "tmp",
+    "lock", "config.toml", "metrics.csv", "summary.json", "plot.svg", "report.html", "best.h5", "last.h5",
+    "out.h5", "run", "run.1", "tmp",
     "config.toml.tmp-123", "metrics.csv.tmp-1", "summary.json.tmp-9", "last.h5.tmp-77", "probe.tmp-3", "probe.tmp-30",
     "out.h5.tmp-5", ".out.h5.heed-8", ".config.toml.heed-123", ".metrics.csv.heed-1", ".summary.json.heed-77",
     "checkpoints/.last.h5.heed-77", "checkpoints/.best.h5.heed-3", ".heed", ".heed/lock", ".heed/mark", ".heed/tmp", ".heed/config.toml",

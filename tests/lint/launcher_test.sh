@@ -341,12 +341,12 @@ if ((EUID == 0)); then
   called '^apt-get install .* libhwy-dev' || fail 'not installed'
   ! called 'libfmt-dev' || fail 'installed what is there'
 
-  start 'matplotlib is installed for plots and sweeps only'
+  start 'matplotlib is installed for plots, reports and sweeps only'
   fake python3 <<<'exit 1'
   missing=(env FAKE_MISSING=python3-matplotlib)
   run 0 "${missing[@]}" "$root/heed" train a.toml
   ! called apt-get || fail 'installed for a run'
-  for command in plot ablate; do
+  for command in plot report ablate; do
     run 0 "${missing[@]}" "$root/heed" "$command" a
     called '^apt-get install .* python3-matplotlib' || fail "not installed for $command"
     rm "$calls"

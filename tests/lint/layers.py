@@ -27,6 +27,7 @@ ROOMS = {
     "train/trainer": ["train/output", "train/config", "train/comm"],
     "train/run": ["train/output", "train/config", "train/comm", "train/checkpoint", "train/trainer"],
     "train/plot": ["train/output", "train/config", "train/run"],
+    "train/report": ["train/output", "train/config", "train/run", "train/plot"],
     "train/bench": ["train/output", "train/config", "train/comm", "train/trainer"],
     "train/ablate": ["train/output", "train/config", "train/checkpoint", "train/trainer", "train/run", "train/plot"],
     "train/inspect": ["train/output", "train/checkpoint", "train/trainer", "train/run"],

@@ -11,6 +11,7 @@
 //   logs/<arm>.seed-<seed>.txt  what heed train printed
 //   ablation.csv, runs.csv, speed.csv, table.txt, ablation.h5    the results (train/ablate/results.hpp)
 //   plot.svg                    the picture of the results (train/plot/plot.hpp), if heed made it
+//   report.html                 the page of heed report, if heed made it
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// The commands eval, gradcheck, info and plot, one source file each. The others are in train/run/run.hpp (train),
-// train/commands/generate.hpp, train/bench/bench.hpp and train/commands/main.cpp (data, config).
+// The commands eval, gradcheck, info, plot and report, one source file each. The others are in train/run/run.hpp
+// (train), train/commands/generate.hpp, train/bench/bench.hpp and train/commands/main.cpp (data, config).
 #pragma once
 
 #include <string>
@@ -36,6 +36,15 @@ struct PlotOptions {
 // `heed plot`: draws runs and sweeps into one picture and prints its path. Throws what plot_runs() throws
 // (train/plot/plot.hpp), ConfigError for an empty name.
 void run_plot(const PlotOptions& options);
+
+struct ReportOptions {
+  std::string folder;
+  std::string output;  // empty: report.html in the folder
+};
+
+// `heed report`: writes the page of a run or of a sweep, and prints its path; and why it has no picture, if so. Throws
+// what write_report() throws (train/report/report.hpp).
+void run_report(const ReportOptions& options);
 
 // `heed info`: the features of this build, and the available devices.
 void run_info();

@@ -48,6 +48,7 @@ struct Arguments {
   train::AblationOptions ablation;
   train::InspectOptions inspect;
   train::PlotOptions plot;
+  train::ReportOptions report;
 };
 
 // A shell ends a loop at Ctrl-C only if the command in it was killed by the signal, not if it returned 130. For signals
@@ -143,6 +144,18 @@ void add_plot(CLI::App& app, Arguments& arguments, const Runner& run) {
            "The picture, .svg or .png; default: plot.svg, for one run in its folder.");
   run.alone(command, "plot", [&arguments] {
     train::run_plot(arguments.plot);
+    return 0;
+  });
+}
+
+void add_report(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command = app.add_subcommand("report", "Write a run or a sweep as one HTML page, to keep or to send.");
+  add_path(command, "folder", arguments.report.folder,
+           "The folder of a run, also of one that still trains, or a sweep.")
+      ->required();
+  add_path(command, "--output", arguments.report.output, "The page; default: report.html in the folder.");
+  run.alone(command, "report", [&arguments] {
+    train::run_report(arguments.report);
     return 0;
   });
 }
@@ -328,6 +341,7 @@ int main(int argc, char** argv) {
   add_train(app, arguments, run);
   add_ablate(app, arguments, run);
   add_plot(app, arguments, run);
+  add_report(app, arguments, run);
   add_generate(app, arguments, run);
   add_inspect(app, arguments, run);
   add_data(app, arguments, run);

@@ -164,6 +164,7 @@ std::optional<fs::path> find_foreign(const fs::path& folder) {
       }
       continue;
     }
+    if (name == kReportFile && is_plain_file(entry) && may_replace_report(entry)) continue;
     const bool is_run_file = std::find(std::begin(kRunFiles), std::end(kRunFiles), name) != std::end(kRunFiles);
     if (!is_plain_file(entry) || !(is_run_file || has_temporary_name(entry))) return entry;
     // heed may never have drawn it (train.plot), and users draw pictures of runs themselves.
@@ -255,6 +256,10 @@ bool may_replace_picture(const fs::path& path) {
   const std::string text = read_start(path, 4096);
   if (text.starts_with(kPngStart)) return text.find(kPngMark) != std::string::npos;
   return text.starts_with("<?xml ") && text.find("<dc:title>heed</dc:title>") != std::string::npos;
+}
+
+bool may_replace_report(const fs::path& path) {
+  return !is_there(path) || read_start(path, kReportStart.size()) == kReportStart;
 }
 
 }  // namespace heed::train

@@ -3,6 +3,7 @@
 //   <run folder>/.heed/mark      marks the folder as a run folder; also says whether heed created the folder itself
 //   <run folder>/.heed/lock      train/run/run_folder.hpp
 //   <run folder>/config.toml, metrics.csv, layers.csv, summary.json, plot.svg
+//   <run folder>/report.html     heed report; no run replaces it
 //   <run folder>/checkpoints/    last.h5, best.h5, step-<number>.h5
 //   <run folder>/inspect/        inspect.h5, heads.csv, attention.svg (heed inspect)
 //   <run folder>/tensorboard/    events.out.tfevents.<time>.<host>.<process>.<number>; never replaced
@@ -19,7 +20,11 @@ namespace heed::train {
 inline constexpr const char* kHeedFolder = ".heed";
 inline constexpr const char* kInspectFolder = "inspect";
 inline constexpr const char* kInspectFiles[] = {"inspect.h5", "heads.csv", "attention.svg"};
-inline constexpr const char* kPlotFile = "plot.svg";  // also in the folder of a sweep
+inline constexpr const char* kPlotFile = "plot.svg";       // also in the folder of a sweep
+inline constexpr const char* kReportFile = "report.html";  // also in the folder of a sweep
+// The first lines of every report, up to the version of heed.
+inline constexpr std::string_view kReportStart =
+    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"generator\" content=\"heed ";
 
 struct RunMark {
   bool made_folder = false;  // heed created the run folder, so heed may rename it
@@ -68,5 +73,8 @@ bool may_replace_summary(const std::filesystem::path& path);
 // Whether the file is missing, or is a picture whose metadata names heed as its creator: the SVG element dc:creator, or
 // the PNG text "Software".
 bool may_replace_picture(const std::filesystem::path& path);
+
+// Whether the file is missing, or begins with kReportStart.
+bool may_replace_report(const std::filesystem::path& path);
 
 }  // namespace heed::train

@@ -11,7 +11,7 @@ import unittest
 import command_line
 
 COMMANDS = ([], ["train"], ["generate"], ["data"], ["data", "prepare"], ["data", "info"], ["eval"], ["config"],
-            ["plot"], ["gradcheck"], ["bench"], ["info"])
+            ["plot"], ["report"], ["gradcheck"], ["bench"], ["info"])
 
 
 class Usage(command_line.CommandLine):
@@ -31,7 +31,7 @@ class Usage(command_line.CommandLine):
                 (["data", "prepar", "x"], ["unknown command 'prepar'; did you mean 'prepare'?"]),
                 (["data", "zzzzzz"], ["unknown command 'zzzzzz'", "heed data has prepare, info"]),
                 (["configs/skip.toml"], ["configs/skip.toml is a config file", "heed train configs/skip.toml"]),
-                ([], ["a command is missing", "train, ablate, plot, generate", "heed --help"]),
+                ([], ["a command is missing", "train, ablate, plot, report, generate", "heed --help"]),
                 (["data"], ["a command is missing", "prepare, info", "heed data --help"])):
             with self.subTest(arguments):
                 self.assert_error(self.run_heed(*arguments), 2, *parts)

@@ -169,7 +169,8 @@ TEST_F(RunFolderTest, FilesOfOtherNamesStayBesideARun) {
 }
 
 TEST_F(RunFolderTest, ARunWithFilesOfTheUsersIsNotMovedAside) {
-  for (const char* name : {"plot.png", "plot.svg", "checkpoints/copy.h5", ".heed/note", "samples/one.txt"}) {
+  for (const char* name :
+       {"plot.png", "plot.svg", "report.html", "checkpoints/copy.h5", ".heed/note", "samples/one.txt"}) {
     const fs::path run = folder_.path() / "run";
     fs::remove_all(run);
     run_training(config("run"));
@@ -191,6 +192,15 @@ TEST_F(RunFolderTest, APictureOfHeedIsMovedWithItsRun) {
   run_training(config("run"));
   EXPECT_TRUE(fs::exists(moved));
   EXPECT_FALSE(fs::exists(plot));
+}
+
+TEST_F(RunFolderTest, AReportIsMovedWithItsRun) {
+  run_training(config("run"));
+  const fs::path report = folder_.path() / "run" / "report.html";
+  std::ofstream(report) << kReportStart << "0.0\">";
+  run_training(config("run"));
+  EXPECT_TRUE(fs::exists(folder_.path() / "run.1" / "report.html"));
+  EXPECT_FALSE(fs::exists(report));
 }
 
 TEST_F(RunFolderTest, AFolderInUseIsNotMovedAside) {
