@@ -176,13 +176,16 @@ std::string losses_html(const SweepFiles& sweep) {
                     arms.text(arm, "verdict"),
                     detectable ? number_text(*detectable, 2) : ""});
   }
+  const std::vector<size_t> all = sweep.all_arms();
+  const bool is_tested = std::any_of(all.begin(), all.end(), [&](size_t arm) { return arms.number(arm, "p"); });
+  constexpr const char* kTest =
+      "Difference: from the baseline, paired by seed, with the interval of a two-sided t-test; p and interval are "
+      "corrected for the number of comparisons (Bonferroni). Detectable: the true difference that the test shows with "
+      "a "
+      "probability of 80 %, given the noise over the seeds.";
   return html_table("Losses in nats per target: mean ± standard deviation over the complete runs.", rows, {0, 7}) +
-         html_paragraph(
-             "Difference: from the baseline, paired by seed, with the interval of a two-sided t-test; p and interval "
-             "are "
-             "corrected for the number of comparisons (Bonferroni). Detectable: the true difference that the test "
-             "shows "
-             "with a probability of 80 %, given the noise over the seeds.");
+         html_paragraph(is_tested ? kTest
+                                  : "No arm is tested: a test needs two seeds whose runs are complete in both arms.");
 }
 
 std::string costs_html(const SweepFiles& sweep) {

@@ -158,6 +158,7 @@ class OfASweep(Reports):
         for arm, row in zip(arms, results, strict=True):
             self.assertEqual(row["validation loss"], f"{float(arm['val_loss']):.4f} ± {float(arm['val_loss_sd']):.4f}")
             self.assertEqual(row["verdict"], arm["verdict"])
+        self.assertTrue(any("t-test" in text for text in page.texts["p"]), page.texts["p"])
         self.assertEqual(results[1]["difference"], f"{float(arms[1]['difference']):+.4f}")
         self.assertEqual([row["head size"] for row in page.rows("head size")], ["16", "8"])
         self.assertEqual([row["arm"] for row in page.rows("unigram")], ["num_heads=1", "num_heads=2"])
@@ -189,6 +190,7 @@ train = {{steps = 30}}
         self.assertEqual(page.texts["h3"], [HOSTILE, "large, steps"])
         self.assertEqual([row["arm"] for row in page.rows("verdict")], [HOSTILE, "large, steps"])
         self.assertEqual([row["complete"] for row in page.rows("verdict")], ["2 of 2", "0 of 2"])
+        self.assertTrue(any("No arm is tested" in text for text in page.texts["p"]), page.texts["p"])
         self.assertEqual([row["status"] for row in page.rows("seed")], ["completed"] * 2 + ["diverged"] * 2)
 
     def test_without_results(self):
