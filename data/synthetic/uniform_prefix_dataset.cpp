@@ -71,13 +71,12 @@ void UniformPrefixDataset::log_probabilities(std::span<const int32_t> tokens, st
   }
 }
 
-// Row c: the mean of the rows of all targets whose tokens at the first num_offsets offsets are c. The first row of a
-// context that occurs in no sequence is the mean of all its rows.
+// Row c: the mean of the rows of all targets whose tokens at the first num_offsets offsets are c. The mean over uniform
+// tokens at the other offsets counts as one target more, so that a context that occurs in no sequence has a row, too.
 std::vector<double> UniformPrefixDataset::mean_rows(int64_t seq_len, size_t num_offsets, int64_t num_sequences) const {
   const int64_t v = vocab_size(), num_rows = static_cast<int64_t>(rows_.size()) / v;
   const int64_t num_contexts = bounded_power(v, static_cast<int64_t>(num_offsets), num_rows);
   std::vector<double> sums(num_contexts * v, 0.0);
-  // One target's worth of the mean over uniform tokens at the other offsets.
   for (int64_t r = 0; r < num_rows; ++r) {
     for (int64_t x = 0; x < v; ++x) {
       sums[r % num_contexts * v + x] +=
