@@ -30,7 +30,7 @@ std::string status_text(const Summary& summary) {
 
 std::string facts_html(const StoredSummary& stored, int64_t steps_done) {
   const auto& [summary, config] = stored;
-  return html_facts({{"Dataset", dataset_text(config.data)},
+  return html_facts({{"Dataset", dataset_text(config)},
                      {"Model", model_text(config.model)},
                      {"Parameters", summary.parameters > 0 ? fmt::format("{}", summary.parameters) : "not known yet"},
                      {"Steps", fmt::format("{} of {}", steps_done, config.train.steps)},

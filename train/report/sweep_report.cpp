@@ -133,7 +133,7 @@ std::string question_html(const SweepFiles& sweep) {
       {"Runs", fmt::format("{}, of which {} complete", sweep.runs().rows(), complete)},
       {"Baseline", sweep.name(sweep.baseline())}};
   if (const auto stored = sweep.summary(sweep.baseline())) {
-    facts.emplace_back("its dataset", dataset_text(stored->config.data));
+    facts.emplace_back("its dataset", dataset_text(stored->config));
     facts.emplace_back("its model", model_text(stored->config.model));
     facts.emplace_back("its steps", fmt::format("{}", stored->config.train.steps));
   }
