@@ -24,7 +24,7 @@ dt, caption, figcaption, footer { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding-bottom: .4rem; font-size: .9rem; }
+caption { text-align: left; padding-bottom: .4rem; font-size: .9em; }
 caption span { position: sticky; left: 0; display: inline-block; max-width: min(75ch, 100vw - 2rem); }
 th, td { padding: .3rem .9rem .3rem 0; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 thead th { color: var(--soft); font-weight: 600; }
@@ -33,11 +33,11 @@ tbody th { font-weight: 400; }
 figure { margin: 1rem 0; }
 figure > div { overflow-x: auto; background: #fff; border: 1px solid var(--line); border-radius: 6px; }
 figure svg, figure img { display: block; width: 100%; min-width: 620px; height: auto; }
-figcaption { font-size: .9rem; padding-top: .4rem; }
+figcaption { font-size: .9em; padding-top: .4rem; }
 pre { overflow-x: auto; margin: 1rem 0; padding: .8rem 1rem; background: var(--card); border-radius: 6px;
-  font: .85rem/1.45 ui-monospace, monospace; }
+  font: .85em/1.45 ui-monospace, monospace; }
 summary { cursor: pointer; }
-footer { font-size: .85rem; }
+footer { font-size: .85em; }
 @media print {
   body { font-size: 10pt; }
   main, footer { max-width: none; padding: 0; }
