@@ -19,7 +19,7 @@ struct ForwardContext {
   // The tokens follow those in the cache, and their keys and values are appended to it. nullptr: the tokens are the
   // whole sequence.
   KvCache* cache = nullptr;
-  ForwardHook* hook = nullptr;  // not called in a forward pass with a cache
+  ForwardHook* hook = nullptr;  // qkv() and heads() are not called with a cache
 
   int64_t first_position() const { return cache == nullptr ? 0 : cache->length(); }
 

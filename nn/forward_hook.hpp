@@ -1,5 +1,6 @@
 // ForwardHook: sees the activations of a forward pass, and may replace the outputs of attention heads, as the hook
-// points of TransformerLens do. Without a hook nothing is computed in addition.
+// points of TransformerLens do. Without a hook there is no extra work. With recompute,
+// qkv() and heads() are called again in backward.
 //
 // B sequences of T tokens, C = d_model, H query heads and Hkv KV heads of size D. Layers count from 0. With gradients
 // enabled the tensors are part of the graph; a hook that keeps one should detach() it.

@@ -1,12 +1,12 @@
 // SyntheticDataset is the base class of the datasets whose sequences are drawn from a known distribution, so that the
 // loss of a perfect model (the Bayes predictor) is known for every target.
 //
-// Every training sequence is new: its random numbers are those of (seed, step, row). The evaluation sequences of a
-// split have a random site of their own, so that evaluation never uses the random numbers of training. A split has at
-// least kMinEvalTargets evaluation targets.
+// Each step draws its own training sequences: their random numbers are those of (seed, step, row). The evaluation
+// sequences of a split have a random site of their own, so that evaluation never uses the random numbers of training. A
+// split has at least kMinEvalTargets evaluation targets.
 //
 // A dataset of this kind says how a sequence is drawn, which probability each token has given all tokens before it, and
-// which simpler strategies a model passes on its way: their mean losses are a clock of learning.
+// which simpler strategies a model passes on its way: their mean losses mark the stages of learning.
 #pragma once
 
 #include <functional>

@@ -34,7 +34,7 @@ Sequences sequences_of_text(const LoadedModel& loaded, const std::string& text) 
                      "inspect: --text has {} tokens; it must have 2 to {}, which is model.seq_len", length, most);
   data::Batch batch{.rows = 1, .seq_len = length, .inputs = tokens, .targets = {tokens.begin() + 1, tokens.end()}};
   batch.targets.push_back(data::kIgnoreTarget);
-  return {.batch = std::move(batch), .description = fmt::format("--text, {} tokens", length), .dataset = nullptr};
+  return {.batch = std::move(batch), .description = fmt::format("1 text, {} tokens", length), .dataset = nullptr};
 }
 
 Sequences repeated_sequences(const LoadedModel& loaded, int64_t count) {
@@ -114,7 +114,7 @@ std::function<std::string(int32_t)> token_text(const LoadedModel& loaded) {
   };
 }
 
-// Blocks of text are lines, where the tokenizer has a token for the line feed.
+// The token that ends a segment of text: the tokenizer's end token, else its line feed, else none.
 std::optional<int32_t> separator_of(const LoadedModel& loaded) {
   if (loaded.tokenizer == nullptr) return {};
   if (loaded.tokenizer->end_token()) return loaded.tokenizer->end_token();

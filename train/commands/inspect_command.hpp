@@ -1,5 +1,5 @@
-// `heed inspect`: what a checkpoint's attention heads do, on sequences of the run's data, of a test, or on a given
-// text.
+// `heed inspect`: what a checkpoint's attention heads do, on sequences of the run's data, of a synthetic task, or on
+// a given text.
 #pragma once
 
 #include <cstdint>

@@ -205,14 +205,18 @@ void add_inspect(CLI::App& app, Arguments& arguments, const Runner& run) {
   command->add_option("overrides", o.overrides,
                       "table.key=value …, such as data.path=FILE: the path of the run's data.");
   CLI::Option* text =
-      command->add_option("--text", o.text, "Inspect this text instead, token by token.")->option_text("TEXT");
+      command
+          ->add_option("--text", o.text,
+                       "Inspect this text, token by token; without a tokenizer: token ids separated by spaces.")
+          ->option_text("TEXT");
   add_choice<InspectTask>(
       command, "--task", o.task, {{"data", InspectTask::data}, {"repeat", InspectTask::repeat}},
-      "data: validation sequences of the run; repeat: random tokens that repeat, which only copying predicts.")
+      "data: validation sequences of the run (training sequences if it has none); repeat: random tokens that repeat, "
+      "which only copying predicts.")
       ->excludes(text);
   add_integer(command, "--sequences", o.num_sequences, {1, 1'000'000}, "The number of sequences.")->excludes(text);
   add_path(command, "--output", o.output,
-           "The folder for inspect.h5 and heads.csv; by default inspect/ in the run folder.");
+           "The folder for inspect.h5, heads.csv and attention.svg; default: inspect/ in the run folder.");
   run.alone(command, "inspect", [&o, text] {
     o.has_text = text->count() > 0;
     train::run_inspect(o);

@@ -13,8 +13,7 @@ void run_report(const ReportOptions& options) {
   const fs::path folder = options.folder;
   const fs::path file = options.output.empty() ? folder / kReportFile : fs::path(options.output);
   const std::string no_picture = write_report(folder, file);
-  print("{}\n", file.string());
-  if (!no_picture.empty()) print("plot          none: {}\n", no_picture);
+  print("{}{}\n", file.string(), no_picture.empty() ? "" : fmt::format(" (without curves: {})", no_picture));
 }
 
 }  // namespace heed::train

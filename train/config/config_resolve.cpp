@@ -209,9 +209,10 @@ void check_task(const Config& config) {
                "val_fraction = {}, with source = {} it must be 0 or {} to {}", data.val_fraction, source,
                AdditionDataset::kMinValFraction, AdditionDataset::kMaxValFraction);
   const int64_t seq_len = data.required_seq_len();
-  require_rule(seq_len == 0 || config.model.seq_len == seq_len, config, {"model.seq_len", "data.source", "data.digits"},
-               "seq_len = {}, the sequences of source = {} here have {} tokens: set model.seq_len = {}",
-               config.model.seq_len, source, seq_len, seq_len);
+  require_rule(
+      seq_len == 0 || config.model.seq_len == seq_len, config, {"model.seq_len", "data.source", "data.digits"},
+      "seq_len = {}, source = {} needs exactly {}, the tokens of a + b = c but the last: set model.seq_len = {}",
+      config.model.seq_len, source, seq_len, seq_len);
 }
 
 void check_data(const Config& config) {
@@ -246,9 +247,10 @@ void check_train(const Config& config) {
   require_rule(!config.train.tf32 || config.train.precision == DType::f32, config, {"train.tf32", "train.precision"},
                "tf32 = true is for f32 matmuls, not with precision = \"{}\": change one of them",
                name(config.train.precision));
-  require_rule(
-      !config.train.log_layers || !config.train.shard_optimizer, config, {"train.log_layers", "train.shard_optimizer"},
-      "log_layers = true needs all gradients on one rank, not with shard_optimizer = true: change one of them");
+  require_rule(!config.train.log_layers || !config.train.shard_optimizer, config,
+               {"train.log_layers", "train.shard_optimizer"},
+               "log_layers = true needs all gradients on one rank, but shard_optimizer = true shards them: set one of "
+               "the two to false");
 }
 
 void check_shares(const Config& config) {

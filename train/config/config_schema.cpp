@@ -111,7 +111,7 @@ void add_text_keys(Table<DataConfig>& source) {
       .only_with("data.source", {"text"});
   source
       .add("val_fraction", &DataConfig::val_fraction, number(0, 0.99),
-           "fraction of the text, or of the pairs a, b, for validation; 0: no validation, so no best.h5")
+           "fraction of the text, or of all pairs (a, b), for validation; 0: no validation, so no best.h5")
       .only_with("data.source", {"text", "modular_addition", "addition"})
       .unless("data.val_lines");
   source.add("test_fraction", &DataConfig::test_fraction, number(0, 0.99), "fraction of the text for the test split")
@@ -189,11 +189,11 @@ void add_data_keys(std::vector<KeySpec>& keys) {
       .required()
       .only_with("data.source", {"skip"});
   source
-      .add(
-          "prefix", &DataConfig::prefix,
-          choice<SequencePrefix>({{"stationary", SequencePrefix::stationary}, {"uniform", SequencePrefix::uniform}}),
-          "\"stationary\": sequences are samples of the stationary chain; \"uniform\": their first tokens are uniform, "
-          "as many as the chain looks back, which may be far")
+      .add("prefix", &DataConfig::prefix,
+           choice<SequencePrefix>({{"stationary", SequencePrefix::stationary}, {"uniform", SequencePrefix::uniform}}),
+           "how a sequence begins: \"stationary\": from the stationary distribution; \"uniform\": its first order - 1 "
+           "(skip: "
+           "max(offsets)) tokens are uniform random, which allows far offsets")
       .only_with("data.source", {"ngram", "skip"});
   source
       .add("alpha", &DataConfig::alpha, list(number(data::kMinAlpha, data::kMaxAlpha)),
@@ -206,7 +206,8 @@ void add_data_keys(std::vector<KeySpec>& keys) {
   source.add("seed", &DataConfig::seed, seed_number(), "random seed of the sampled sequences").default_is("seed");
   source
       .add("source_seed", &DataConfig::source_seed, seed_number(),
-           "random seed of what is sampled from: a synthetic dataset's probabilities, the split of pairs or by lines")
+           "random seed of the dataset itself: a synthetic dataset's probabilities, or which pairs or lines are for "
+           "validation")
       .default_is("data.seed if that is set, else 1")
       .only_with("data.source", {"ngram", "skip", "hidden_markov", "modular_addition", "addition"})
       .only_with("data.split", {"lines"});
@@ -321,8 +322,9 @@ void add_train_keys(std::vector<KeySpec>& keys) {
   train.add("log_interval", &TrainConfig::log_interval, integer(1, 1'000'000'000), "steps between log lines")
       .changeable();
   train
-      .add("log_layers", &TrainConfig::log_layers, boolean(),
-           "also write layers.csv every log_interval steps: the norms of each layer's weights, gradients and changes")
+      .add(
+          "log_layers", &TrainConfig::log_layers, boolean(),
+          "also write layers.csv every log_interval steps: norms of each layer's weights, gradients and weight updates")
       .changeable();
   train
       .add("run_dir", &TrainConfig::run_dir, path_name(),

@@ -24,7 +24,7 @@ void HeadScores::divide_by(double count) {
 
 KeyKinds::KeyKinds(std::span<const int32_t> tokens, std::optional<int32_t> separator)
     : length_(static_cast<int64_t>(tokens.size())), bits_(tokens.size() * tokens.size()) {
-  int64_t block_begin = 0;
+  int64_t segment_begin = 0;
   for (int64_t i = 0; i < length_; ++i) {
     for (int64_t j = 0; j <= i; ++j) {
       uint8_t& bits = bits_[i * length_ + j];
@@ -36,10 +36,10 @@ KeyKinds::KeyKinds(std::span<const int32_t> tokens, std::optional<int32_t> separ
       set(HeadScore::first, j == 0);
       set(HeadScore::duplicate, j < i && tokens[j] == tokens[i]);
       set(HeadScore::induction, j >= 1 && tokens[j - 1] == tokens[i]);
-      set(HeadScore::block, j >= block_begin);
-      set(HeadScore::far, j < (i + 1) / 2);
+      set(HeadScore::segment, j >= segment_begin);
+      set(HeadScore::older_half, j < (i + 1) / 2);
     }
-    if (separator && tokens[i] == *separator) block_begin = i + 1;
+    if (separator && tokens[i] == *separator) segment_begin = i + 1;
   }
 }
 

@@ -8,10 +8,10 @@
 //   first      j = 0                                       attention sink
 //   duplicate  token[j] = token[i], j < i                  duplicate-token head
 //   induction  token[j - 1] = token[i], 1 <= j <= i        the key after an earlier copy of the query's token
-//   block      same segment as the query: no separator in token[j] … token[i - 1]
-//   far        the older half of the query's context, j < (i + 1) / 2
-// Olsson et al. 2022, "In-context Learning and Induction Heads" (arXiv 2209.11895); block: Kovaleva et al. 2019 (arXiv
-// 1908.08593).
+//   segment    same segment as the query: no separator in token[j] … token[i - 1]
+//   older_half the older half of the query's context, j < (i + 1) / 2
+// Olsson et al. 2022, "In-context Learning and Induction Heads" (arXiv 2209.11895); segment (they call it block):
+// Kovaleva et al. 2019 (arXiv 1908.08593).
 #pragma once
 
 #include <array>
@@ -23,9 +23,9 @@
 
 namespace heed::train {
 
-enum class HeadScore { current, previous, first, duplicate, induction, block, far };
-inline constexpr std::array kHeadScoreNames = {"current",   "previous", "first", "duplicate",
-                                               "induction", "block",    "far"};
+enum class HeadScore { current, previous, first, duplicate, induction, segment, older_half };
+inline constexpr std::array kHeadScoreNames = {"current",   "previous", "first",     "duplicate",
+                                               "induction", "segment",  "older_half"};
 inline constexpr size_t kNumHeadScores = kHeadScoreNames.size();
 
 // Of one sequence, or the mean over several: the sum by add(), then divide_by().
@@ -44,7 +44,7 @@ struct HeadScores {
 // The kinds of each pair of query and key of one sequence: the masks above.
 class KeyKinds {
  public:
-  // separator: the token that ends a segment, such as a line feed; without one the sequence is one block.
+  // separator: the token that ends a segment, such as a line feed; without one the sequence is one segment.
   KeyKinds(std::span<const int32_t> tokens, std::optional<int32_t> separator);
 
   int64_t length() const { return length_; }

@@ -8,13 +8,13 @@
 #include "autograd/tape.hpp"
 #include "train/inspect/attention_pattern.hpp"
 #include "train/trainer/evaluator.hpp"
-#include "train/trainer/layer_norms.hpp"
+#include "train/trainer/parameter_norms.hpp"
 
 namespace heed::train {
 namespace {
 
 // Keeps the activations of one forward pass.
-class Recorder : public nn::ForwardHook {
+class ActivationCache : public nn::ForwardHook {
  public:
   void qkv(int64_t /*layer*/, const Tensor& qkv) override { qkv_.push_back(qkv); }
   Tensor heads(int64_t /*layer*/, const Tensor& z) override {
@@ -94,7 +94,7 @@ class Inspector {
     prepare();
     {
       const NoGradGuard no_grad;
-      for_each_part([&](const data::Batch& part, int64_t first) { record(part, first); });
+      for_each_part([&](const data::Batch& part, int64_t first) { measure(part, first); });
       take_means();
       require<DivergedError>(std::isfinite(result_.loss), "inspect: the loss is {}: take an earlier checkpoint",
                              result_.loss);
@@ -119,7 +119,7 @@ class Inspector {
     result_.heads.assign(layers, std::vector<InspectedHead>(heads));
     result_.layers.push_back({.name = "embedding"});
     for (size_t layer = 0; layer < layers; ++layer) result_.layers.push_back({.name = fmt::format("block {}", layer)});
-    result_.layers.push_back({.name = "head"});
+    result_.layers.push_back({.name = "output head"});
     result_.position_loss.assign(static_cast<size_t>(length), 0.0);
     position_targets_.assign(static_cast<size_t>(length), 0.0);
     head_sums_.assign(layers, std::vector<double>(static_cast<size_t>(config_.d_model), 0.0));
@@ -127,20 +127,20 @@ class Inspector {
   }
 
   // The forward pass of some sequences, and all that is measured of it.
-  void record(const data::Batch& part, int64_t first) {
-    Recorder recorder;
+  void measure(const data::Batch& part, int64_t first) {
+    ActivationCache cache;
     const Shape shape{part.rows, part.seq_len};
     const Tensor logits =
-        model_.logits(from_tokens(shape, part.inputs, model_.parameters().device()), {.hook = &recorder});
+        model_.logits(from_tokens(shape, part.inputs, model_.parameters().device()), {.hook = &cache});
     if (first == 0) describe_tokens(part);
     add_losses(logits, part, first);
-    for (size_t layer = 0; layer < recorder.qkv_.size(); ++layer) {
-      add_scores(recorder.qkv_[layer], layer, part, first == 0);
-      add_head_sums(recorder.heads_[layer], layer);
+    for (size_t layer = 0; layer < cache.qkv_.size(); ++layer) {
+      add_scores(cache.qkv_[layer], layer, part, first == 0);
+      add_head_sums(cache.heads_[layer], layer);
     }
     for (int64_t row = 0; row < part.rows; ++row) result_.range.add(score_range(kinds_of(part, row)));
-    for (size_t blocks = 0; blocks < recorder.residual_.size(); ++blocks) {
-      add_residual(recorder.residual_[blocks], blocks, part, first == 0);
+    for (size_t blocks = 0; blocks < cache.residual_.size(); ++blocks) {
+      add_residual(cache.residual_[blocks], blocks, part, first == 0);
     }
   }
 
@@ -257,7 +257,7 @@ class Inspector {
     for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
       for (int64_t head = 0; head < config_.num_heads; ++head) {
         ReplaceHead hook(layer, head, std::span(head_sums_[layer]).subspan(head * head_size, head_size));
-        result_.heads[layer][head].ablation = (loss_sum(hook) - before) / static_cast<double>(result_.targets);
+        result_.heads[layer][head].mean_ablation = (loss_sum(hook) - before) / static_cast<double>(result_.targets);
       }
     }
   }

@@ -17,9 +17,9 @@ namespace heed::train {
 struct InspectedHead {
   HeadScores scores;  // means over the sequences
   HeadName name;
-  // How much the loss rises if the head's output is replaced by its mean over all positions of the sequences (mean
-  // ablation): what the head contributes through the tokens that it attends to.
-  double ablation = 0;
+  // How much the loss rises if the head's output is replaced by its mean over all positions of all sequences: what the
+  // part of its output that depends on the position contributes.
+  double mean_ablation = 0;
 };
 
 // The embedding, a Transformer block, or the last norm and output head.

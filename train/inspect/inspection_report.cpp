@@ -22,18 +22,18 @@ std::string heads_table(const Inspection& inspection) {
                                                           {HeadScore::induction, "ind"}};
   std::vector<std::vector<std::string>> rows{{"head", "name"}};
   for (const auto& shown : kShown) rows[0].emplace_back(shown.second);
-  rows[0].insert(rows[0].end(), {"entropy", "distance", "ablation"});
+  rows[0].insert(rows[0].end(), {"entropy", "distance", "loss rise"});
   const auto add_row = [&](const std::string& head, const std::string& name, const HeadScores& scores,
-                           const std::string& ablation) {
+                           const std::string& loss_rise) {
     std::vector<std::string> row{head, name};
     for (const auto& shown : kShown) row.push_back(share_text(scores.of(shown.first)));
-    row.insert(row.end(), {share_text(scores.entropy), fmt::format("{:.1f}", scores.distance), ablation});
+    row.insert(row.end(), {share_text(scores.entropy), fmt::format("{:.1f}", scores.distance), loss_rise});
     rows.push_back(row);
   };
   for (size_t layer = 0; layer < inspection.heads.size(); ++layer) {
     for (size_t h = 0; h < inspection.heads[layer].size(); ++h) {
       const InspectedHead& head = inspection.heads[layer][h];
-      add_row(fmt::format("{}.{}", layer, h), head.name.name, head.scores, fmt::format("{:+.4f}", head.ablation));
+      add_row(fmt::format("{}.{}", layer, h), head.name.name, head.scores, fmt::format("{:+.4f}", head.mean_ablation));
     }
   }
   add_row("", "(uniform)", inspection.range.uniform, "");
@@ -41,7 +41,9 @@ std::string heads_table(const Inspection& inspection) {
          wrap_words(
              "Head: layer.head. Shares of the attention on the current, the previous and the first token, on earlier "
              "copies of the token (dup) and on the tokens after them (ind); entropy in nats; mean distance in tokens; "
-             "ablation: how much the loss rises if the head's output is replaced by its mean.",
+             "loss rise: if the head's output is replaced by its mean over all positions (mean ablation). Last row: a "
+             "head "
+             "that attends to all keys equally.",
              kColumns);
 }
 
@@ -54,7 +56,11 @@ std::string layers_table(const Inspection& inspection) {
                     number_text(layer.gradient_norm), has_residual ? number_text(layer.residual_rms) : "",
                     has_residual ? loss_text(layer.lens_loss) : ""});
   }
-  return in_columns(rows, {0}) + "Logit lens: the loss if the head follows this layer at once.\n";
+  return in_columns(rows, {0}) +
+         wrap_words(
+             "Logit lens: the loss if the last norm and the output head are applied to the residual stream after "
+             "this layer.",
+             kColumns);
 }
 
 // Positions 1, 2, 3-4, 5-8, …: the first and one past the last of each group.
@@ -83,7 +89,7 @@ std::string positions_table(const InspectionReport& report) {
   const std::vector<double>& loss = report.inspection.position_loss;
   const bool has_exact = !report.exact_position_loss.empty();
   std::vector<std::vector<std::string>> rows{{"context", "loss"}};
-  if (has_exact) rows[0].insert(rows[0].end(), {"exact", "excess"});
+  if (has_exact) rows[0].insert(rows[0].end(), {"bayes", "excess"});
   for (const auto& [begin, end] : position_groups(loss.size())) {
     const double mean = mean_of(loss, begin, end);
     if (std::isnan(mean)) continue;
@@ -92,7 +98,8 @@ std::string positions_table(const InspectionReport& report) {
     const double exact = mean_of(report.exact_position_loss, begin, end);
     rows.back().insert(rows.back().end(), {loss_text(exact), loss_text(mean - exact)});
   }
-  return in_columns(rows, {0}) + "Context: the number of tokens before the target, itself not counted.\n";
+  return in_columns(rows, {0}) + "Context: the number of tokens before the target." +
+         std::string(has_exact ? " Bayes: the lowest loss that a model can reach." : "") + "\n";
 }
 
 std::string tokens_table(const InspectionReport& report) {
@@ -117,7 +124,7 @@ void add_heads(CheckpointContent& content, const Inspection& inspection) {
   const auto layers = static_cast<int64_t>(inspection.heads.size());
   const auto heads = static_cast<int64_t>(inspection.heads[0].size());
   const auto length = static_cast<int64_t>(inspection.tokens.size());
-  std::vector<double> scores, entropy, distance, ablation, offset;
+  std::vector<double> scores, entropy, distance, mean_ablation, offset;
   std::string names;
   for (const auto& layer : inspection.heads) {
     for (const InspectedHead& head : layer) {
@@ -125,7 +132,7 @@ void add_heads(CheckpointContent& content, const Inspection& inspection) {
       offset.insert(offset.end(), head.scores.offset.begin(), head.scores.offset.end());
       entropy.push_back(head.scores.entropy);
       distance.push_back(head.scores.distance);
-      ablation.push_back(head.ablation);
+      mean_ablation.push_back(head.mean_ablation);
       names += head.name.name + "\n";
     }
   }
@@ -133,7 +140,7 @@ void add_heads(CheckpointContent& content, const Inspection& inspection) {
   content.tensors["offset"] = from_values({layers, heads, length}, DType::f64, offset);
   content.tensors["entropy"] = from_values({layers, heads}, DType::f64, entropy);
   content.tensors["distance"] = from_values({layers, heads}, DType::f64, distance);
-  content.tensors["ablation"] = from_values({layers, heads}, DType::f64, ablation);
+  content.tensors["mean_ablation"] = from_values({layers, heads}, DType::f64, mean_ablation);
   const auto& [uniform, largest] = inspection.range;
   content.tensors["uniform"] = vector_of({uniform.share.begin(), uniform.share.end()});
   content.tensors["largest"] = vector_of({largest.share.begin(), largest.share.end()});
@@ -158,8 +165,9 @@ std::string heads_csv(const Inspection& inspection) {
   for (size_t layer = 0; layer < inspection.heads.size(); ++layer) {
     for (size_t h = 0; h < inspection.heads[layer].size(); ++h) {
       const InspectedHead& head = inspection.heads[layer][h];
-      text += fmt::format("{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g}\n", layer, h, head.name.name, head.name.relative,
-                          head.scores.entropy, head.scores.distance, fmt::join(head.scores.share, ","), head.ablation);
+      text +=
+          fmt::format("{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g}\n", layer, h, head.name.name, head.name.relative,
+                      head.scores.entropy, head.scores.distance, fmt::join(head.scores.share, ","), head.mean_ablation);
     }
   }
   return text;
@@ -186,7 +194,9 @@ std::string heads_document(const InspectionReport& report) {
   return json::object(
       {{"figure", json::text("heads")},
        {"title", json::text(report.checkpoint)},
-       {"subtitle", json::text(fmt::format("Attention patterns: queries down, keys across; {}", report.description))},
+       {"subtitle", json::text(fmt::format(
+                        "Attention patterns (rows: queries, columns: keys) of the first {} tokens of the first of {}",
+                        shown, report.description))},
        {"tokens", json::list(tokens)},
        {"layers", json::list(layers)}});
 }

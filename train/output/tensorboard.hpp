@@ -49,12 +49,12 @@ std::string event_record(std::string_view event);
 // Event messages. wall_time: seconds since 1970; step: the number of steps done.
 std::string file_version_event(double wall_time);
 // The start of a process that writes this step first: TensorBoard drops what earlier files have of this step and later
-// ones. In the first file it marks that a second start is a restart, and nothing else.
+// ones. The first start of a run drops nothing, but is needed: only later ones count as restarts.
 std::string session_start_event(double wall_time, int64_t first_step);
 std::string scalars_event(double wall_time, int64_t step, const std::vector<Scalar>& scalars);
 std::string image_event(double wall_time, int64_t step, std::string_view tag, const PngImage& image);
-// For the hparams dashboard. Its metrics are all scalars of the run. TensorBoard keeps the first of each of the two
-// that a run has.
+// For the hparams dashboard. Its metrics are all scalars of the run. TensorBoard uses only the first event of each
+// kind.
 std::string hparams_event(double wall_time, const std::vector<Hparam>& hparams);
 std::string hparams_end_event(double wall_time, SessionStatus status);
 

@@ -225,7 +225,7 @@ def draw_runs(document):
     page.over_steps(loss, "Loss (nats)" if alone else "Loss (nats): train; dots: validation")
     page.over_steps(rate, "Learning rate")
     page.over_steps(norm, "Gradient norm" if alone else "Gradient norm, smoothed")
-    page.over_steps(speed, "Tokens/s since the start")
+    page.over_steps(speed, "Tokens/s, mean since the start")
     losses = [group[key] for group in page.groups for key in ("train_loss", "train_loss_smoothed", "val_loss") if key in group]
     limit_loss(loss, losses, document["entropies"])
     draw_entropies(loss, document, PANEL)
@@ -283,7 +283,7 @@ def draw_sweep(document):
         page.draw(speed, "tokens_per_s", i)
     page.over_steps(loss, f"{'Validation' if has_validation else 'Training'} loss (nats): mean ± sd")
     page.over_steps(norm, "Gradient norm, smoothed, mean over seeds")
-    page.over_steps(speed, "Tokens/s since the start")
+    page.over_steps(speed, "Tokens/s, mean since the start")
     limit_loss(loss, [group[key] for group in page.groups], document["entropies"])
     draw_entropies(loss, document, rows)
     draw_finals(page, final, document, [shown(tick, 24) for tick in ticks])

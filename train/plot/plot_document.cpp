@@ -266,9 +266,11 @@ std::string plot_document(const std::vector<std::string>& folders) {
       groups.insert(groups.end(), arms.begin(), arms.end());
       continue;
     }
-    require<ConfigError>(is_there(folder / "metrics.csv"),
-                         "{} is no run: it must be the folder of heed train, with a metrics.csv, or of heed ablate",
-                         data::quoted_path(folder.string()));
+    require<ConfigError>(
+        is_there(folder / "metrics.csv"),
+        "{} is neither a run folder (it has no metrics.csv) nor a sweep folder: give the train.run_dir of heed train, "
+        "or the folder that heed ablate wrote",
+        data::quoted_path(folder.string()));
     groups.push_back({names[i], {folder}});
   }
   const std::string title = fmt::format("{}", fmt::join(names, ", "));

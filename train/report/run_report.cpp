@@ -51,14 +51,15 @@ std::string numbers_html(const Summary& s) {
   add_loss("test loss", s.test_loss, "nats");
   add_loss("excess", s.excess, "nats");
   add_loss("bits per byte", s.bits_per_byte, "bits");
-  for (const data::ContextEntropy& one : s.entropies) add("entropy, " + one.name, loss_text(one.nats), "nats");
+  for (const data::ContextEntropy& one : s.entropies)
+    add((one.context_tokens ? "entropy, " : "reference loss, ") + one.name, loss_text(one.nats), "nats");
   if (s.tokens_per_s > 0) add("training speed", count_text(s.tokens_per_s), "tokens/s");
   if (s.seconds > 0) add("time", duration_text(s.seconds), s.seconds > 3599 ? "h:min:s" : "min:s");
   if (s.peak_memory_bytes > 0) add("peak memory", human_bytes(s.peak_memory_bytes), "");
   if (rows.size() == 1) return html_paragraph("There are no results yet.");
   return html_table(
-      "Losses are means over targets, those of validation and test after the last step. Excess: validation loss minus "
-      "the loss of the dataset's own distribution on the same targets.",
+      "Losses are means over targets; validation and test loss after the last step, best validation loss: the lowest "
+      "during training. Excess: validation loss minus the loss of the dataset's own distribution on the same targets.",
       rows, {0, 2});
 }
 
@@ -66,14 +67,14 @@ std::string heads_html(const fs::path& file) {
   const CsvTable heads(file);
   constexpr const char* kShares[] = {"current", "previous", "first", "duplicate", "induction"};
   std::vector<std::vector<HtmlCell>> rows{
-      {"head", "name", "current", "previous", "first", "duplicate", "induction", "entropy", "distance", "ablation"}};
+      {"head", "name", "current", "previous", "first", "duplicate", "induction", "entropy", "distance", "loss rise"}};
   const auto number = [&](size_t row, const char* column) { return heads.number(row, column).value_or(NAN); };
   for (size_t i = 0; i < heads.rows(); ++i) {
     std::vector<HtmlCell> row{heads.text(i, "layer") + "." + heads.text(i, "head"), heads.text(i, "name")};
     for (const char* share : kShares) row.emplace_back(fmt::format("{:.2f}", number(i, share)));
     row.emplace_back(fmt::format("{:.2f}", number(i, "entropy")));
     row.emplace_back(fmt::format("{:.1f}", number(i, "distance")));
-    row.emplace_back(fmt::format("{:+.4f}", number(i, "ablation")));
+    row.emplace_back(fmt::format("{:+.4f}", number(i, "mean_ablation")));
     rows.push_back(row);
   }
   return html_table(
@@ -82,8 +83,8 @@ std::string heads_html(const fs::path& file) {
              "on earlier copies of the token (duplicate) and on the tokens after those (induction).",
              rows, {0, 1}) +
          html_paragraph(
-             "Entropy in nats; distance: mean, in tokens; ablation: how much the loss rises if the output of the head "
-             "is replaced by its mean.");
+             "Entropy in nats; distance: mean, in tokens; loss rise: if the output of the head is replaced by its mean "
+             "(mean ablation).");
 }
 
 // What heed inspect left in the run folder: the picture only if heed drew it.
@@ -92,9 +93,10 @@ std::string inspection_html(const fs::path& folder) {
   std::string text;
   if (is_there(heads)) text += heads_html(heads);
   if (is_there(picture) && may_replace_picture(picture)) {
-    text += html_svg_image(read_file(picture), "Heat maps of the attention patterns, one for each head",
-                           "Attention patterns of the first inspected sequence, by heed inspect: queries down, keys "
-                           "across.");
+    text +=
+        html_svg_image(read_file(picture), "Heat maps of the attention patterns, one for each head",
+                       "Attention patterns of the first inspected sequence, by heed inspect; rows: queries, columns: "
+                       "keys.");
   }
   return text.empty() ? "" : "<h2>Attention heads</h2>\n" + text;
 }
@@ -102,9 +104,11 @@ std::string inspection_html(const fs::path& folder) {
 }  // namespace
 
 ReportPage run_page(const fs::path& folder) {
-  require<ConfigError>(is_there(folder / "summary.json"),
-                       "{} is no run: it must be the folder of heed train, with a summary.json, or of heed ablate",
-                       data::quoted_path(folder.string()));
+  require<ConfigError>(
+      is_there(folder / "summary.json"),
+      "{} is neither a run folder (it has no summary.json) nor a sweep folder: give the train.run_dir of heed train, "
+      "or the folder that heed ablate wrote",
+      data::quoted_path(folder.string()));
   const StoredSummary stored = read_summary(folder / "summary.json");
   const auto rows = is_there(folder / "metrics.csv") ? read_metrics(folder / "metrics.csv") : std::vector<MetricsRow>();
   ReportPage page{.title = folder_name(folder), .main = html_paragraph("A training run of heed."), .no_picture = {}};

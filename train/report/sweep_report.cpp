@@ -139,8 +139,8 @@ std::string question_html(const SweepFiles& sweep) {
   }
   std::string text =
       html_paragraph(
-          "A sweep of heed: settings of one config, its arms, are each trained with several seeds and compared by "
-          "their validation losses. Run k of every arm has the same seed.") +
+          "A sweep: each arm, one setting of the config, is trained with several seeds, and the arms are compared by "
+          "validation loss. Runs are paired by seed.") +
       html_facts(facts);
   const std::vector<std::string> keys = sweep.different_keys(sweep.all_arms());
   std::vector<std::vector<HtmlCell>> rows{{"arm"}};
@@ -149,7 +149,7 @@ std::string question_html(const SweepFiles& sweep) {
     std::vector<HtmlCell>& row = rows.emplace_back(std::vector<HtmlCell>{{sweep.name(arm), sweep.id(arm)}});
     for (const std::string& key : keys) row.emplace_back(value_of(sweep.keys(arm), key));
   }
-  return text + html_table("The config keys in which the arms differ; –: the key has no effect, or its default.", rows);
+  return text + html_table("The config keys in which the arms differ; –: the key has no effect in this arm.", rows);
 }
 
 std::string losses_html(const SweepFiles& sweep) {
@@ -180,9 +180,8 @@ std::string losses_html(const SweepFiles& sweep) {
   const bool is_tested = std::any_of(all.begin(), all.end(), [&](size_t arm) { return arms.number(arm, "p"); });
   constexpr const char* kTest =
       "Difference: from the baseline, paired by seed, with the interval of a two-sided t-test; p and interval are "
-      "corrected for the number of comparisons (Bonferroni). Detectable: the true difference that the test shows with "
-      "a "
-      "probability of 80 %, given the noise over the seeds.";
+      "corrected for the number of comparisons (Bonferroni). Detectable: the smallest true difference that "
+      "the test finds with a power of 80 %, given the noise over the seeds.";
   return html_table("Losses in nats per target: mean ± standard deviation over the complete runs.", rows, {0, 7}) +
          html_paragraph(is_tested ? kTest
                                   : "No arm is tested: a test needs two seeds whose runs are complete in both arms.");
@@ -230,7 +229,8 @@ std::string context_html(const SweepFiles& sweep) {
     }
   }
   return html_table(
-      "Mean step after which the validation loss was below the entropy of a shorter context; –: not in every run.",
+      "Mean step after which the validation loss was below the entropy of a shorter context, or the loss of a simpler "
+      "strategy; –: not in every run.",
       rows);
 }
 

@@ -49,10 +49,10 @@ LayersFile::~LayersFile() {
   if (file_ != nullptr) std::fclose(file_);
 }
 
-void LayersFile::write(int64_t step, const std::vector<LayerNorms>& layers) {
+void LayersFile::write(int64_t step, const std::vector<ParameterNorms>& layers) {
   std::string text;
-  for (const LayerNorms& layer : layers) {
-    text += fmt::format("{},{},{:.9g},{:.9g},{:.9g}\n", step, layer.layer, layer.weight, layer.gradient, layer.change);
+  for (const ParameterNorms& layer : layers) {
+    text += fmt::format("{},{},{:.9g},{:.9g},{:.9g}\n", step, layer.layer, layer.weight, layer.grad, layer.update);
   }
   if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0) fail();
 }

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "train/trainer/layer_norms.hpp"
+#include "train/trainer/parameter_norms.hpp"
 
 namespace heed::train {
 
-inline constexpr std::string_view kLayersHeader = "step,layer,weight_norm,gradient_norm,change_norm\n";
+inline constexpr std::string_view kLayersHeader = "step,layer,weight_norm,grad_norm,update_norm\n";
 
 class LayersFile {
  public:
@@ -23,7 +23,7 @@ class LayersFile {
   LayersFile& operator=(const LayersFile&) = delete;
 
   // Writes the rows of a step to the file. Throws CheckpointError.
-  void write(int64_t step, const std::vector<LayerNorms>& layers);
+  void write(int64_t step, const std::vector<ParameterNorms>& layers);
 
  private:
   [[noreturn]] void fail() const;

@@ -61,7 +61,7 @@ std::string entropies_line(const std::vector<data::ContextEntropy>& entropies) {
   const bool are_contexts =
       std::all_of(entropies.begin(), entropies.end(), [](const auto& e) { return e.context_tokens.has_value(); });
   std::string text = are_contexts ? "entropies     of the dataset, in nats, by tokens of context:"
-                                  : "entropies     of the dataset, in nats, the mean loss of each strategy:";
+                                  : "losses        of known strategies, in nats:";
   for (const data::ContextEntropy& e : entropies) {
     const std::string error = e.standard_error > 0 ? fmt::format(" ± {:.4f}", e.standard_error) : "";
     text += fmt::format("  {} {:.4f}{}", e.name, e.nats, error);
@@ -280,11 +280,11 @@ void Reporter::end(const Summary& s, double training_seconds, const std::string&
   // The last entropy is the loss of a perfect model; a dataset without dependence on the context has no other entry.
   if (s.val_loss && entropies_.size() > 1 && passed_ == 0) {
     const data::ContextEntropy& simplest = entropies_[0];
-    line(
-        fmt::format("notice        the val loss was never below the {}: the model uses {} yet; try more steps, "
-                    "optim.warmup_steps or "
-                    "a lower optim.learning_rate",
-                    named_loss(simplest), simplest.context_tokens ? "no context" : "no better strategy"));
+    line(fmt::format(
+        "notice        the val loss was never below the {}: the model {} yet; try more steps, "
+        "optim.warmup_steps or "
+        "a lower optim.learning_rate",
+        named_loss(simplest), simplest.context_tokens ? "uses no context" : "does no better than this strategy"));
   }
   line(fmt::format("files         {0}/metrics.csv, {0}/summary.json, {0}/checkpoints/last.h5", run_dir));
 }
@@ -293,11 +293,11 @@ void Reporter::note_passed_entropies(int64_t step, double loss) {
   // The last entropy is the lower bound itself: the loss approaches it, but does not fall below it.
   while (passed_ + 1 < entropies_.size() && loss < entropies_[passed_].nats) {
     const data::ContextEntropy& e = entropies_[passed_++];
-    const std::string what = !e.context_tokens ? "more than this strategy"
+    const std::string what = !e.context_tokens ? "does better than this strategy"
                              : *e.context_tokens == 0
-                                 ? "context"
-                                 : "more than " + plural(*e.context_tokens, "token") + " of context";
-    line(fmt::format("step {:>6}  below the {}: the model uses {}", step, named_loss(e), what));
+                                 ? "uses context"
+                                 : "uses more than " + plural(*e.context_tokens, "token") + " of context";
+    line(fmt::format("step {:>6}  below the {}: the model {}", step, named_loss(e), what));
   }
 }
 

@@ -142,7 +142,7 @@ class Run {
   void step() {
     const bool logs_layers =
         folder_ && folder_->layers() != nullptr && (trainer_.step() + 1) % config_.train.log_interval == 0;
-    std::optional<LayerNormMeter> layers;
+    std::optional<ParameterNormMeter> layers;
     if (logs_layers) layers.emplace(trainer_.model().parameters());
     const auto begin = Clock::now();
     const StepResult result = trainer_.train_step(wishes_to_stop());
@@ -154,7 +154,7 @@ class Run {
     state_.tokens += result.targets;
     if (layers) {
       write_metrics([&](MetricsFile&, TensorBoardLog& tensorboard) {
-        const std::vector<LayerNorms> norms = layers->measure();
+        const std::vector<ParameterNorms> norms = layers->measure();
         folder_->layers()->write(result.step, norms);
         tensorboard.write(result.step, norms);
       });

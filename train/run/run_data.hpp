@@ -1,4 +1,4 @@
-// The data that a checkpoint was trained on, found again.
+// Recreates the dataset that a checkpoint was trained on.
 #pragma once
 
 #include <memory>

@@ -65,12 +65,12 @@ void TensorBoardLog::write(int64_t step, const Evaluation& evaluation) {
   file_->add_scalars(step, scalars);
 }
 
-void TensorBoardLog::write(int64_t step, const std::vector<LayerNorms>& layers) {
+void TensorBoardLog::write(int64_t step, const std::vector<ParameterNorms>& layers) {
   if (!file_) return;
-  for (const LayerNorms& layer : layers) {
+  for (const ParameterNorms& layer : layers) {
     file_->add_scalars(step, {{"weight_norm/" + layer.layer, layer.weight},
-                              {"gradient_norm/" + layer.layer, layer.gradient},
-                              {"change_norm/" + layer.layer, layer.change}});
+                              {"grad_norm/" + layer.layer, layer.grad},
+                              {"update_norm/" + layer.layer, layer.update}});
   }
 }
 

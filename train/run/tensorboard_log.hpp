@@ -1,10 +1,10 @@
 // The event file of a run (train.tensorboard), in "<run folder>/tensorboard/": what metrics.csv holds, for TensorBoard.
 //
 //   tags      train/loss, train/learning_rate, train/grad_norm, train/tokens_per_s; val/loss and val/excess after an
-//             evaluation (val/excess if the dataset has an entropy rate); with train.log_layers weight_norm/<layer>,
-//             gradient_norm/<layer> and change_norm/<layer>; step: the number of steps done
+//             evaluation (val/excess if the exact distribution of the dataset is known); with train.log_layers
+//             weight_norm/<layer>, grad_norm/<layer> and update_norm/<layer>; step: the number of steps done
 //   hparams   the config keys that have an effect
-// Each process that trains writes a file of its own; one that resumes hides the steps that it repeats.
+// Each start of heed train writes a new file, on the root rank; one that resumes hides the steps that it repeats.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include "train/run/metrics.hpp"
 #include "train/run/summary.hpp"
 #include "train/trainer/evaluator.hpp"
-#include "train/trainer/layer_norms.hpp"
+#include "train/trainer/parameter_norms.hpp"
 
 namespace heed::train {
 
@@ -31,7 +31,7 @@ class TensorBoardLog {
   void write(const MetricsRow& row, const std::optional<Evaluation>& evaluation);
   // An evaluation that followed this step but not its row.
   void write(int64_t step, const Evaluation& evaluation);
-  void write(int64_t step, const std::vector<LayerNorms>& layers);
+  void write(int64_t step, const std::vector<ParameterNorms>& layers);
   // The end of a run that cannot be resumed from there: completed or diverged. Other ends are not written, since
   // TensorBoard keeps the first end of a run.
   void end(RunStatus status);

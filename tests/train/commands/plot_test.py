@@ -261,9 +261,9 @@ class Refused(Plots):
         for arguments, code, parts in (
                 ([], 2, ["run is required"]),
                 ([""], 2, ['run is ""']),
-                (["nothing"], 2, ["/nothing", "is no run", "metrics.csv"]),
-                (["empty"], 2, ["/empty", "is no run"]),
-                ([self.config], 2, ["tiny.toml", "is no run"]),
+                (["nothing"], 2, ["/nothing", "is neither a run folder", "metrics.csv"]),
+                (["empty"], 2, ["/empty", "is neither a run folder"]),
+                ([self.config], 2, ["tiny.toml", "is neither a run folder"]),
                 ([self.run_dir, "--output", "a.pdf"], 2, ["a.pdf", ".svg or .png"]),
                 ([self.run_dir, "--output", "a"], 2, [".svg or .png"]),
                 ([self.run_dir, "--output", "no/folder/a.svg"], 1, ["no/folder/a.svg", "No such file"])):

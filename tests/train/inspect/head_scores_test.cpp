@@ -26,7 +26,7 @@ TEST(HeadScores, PreviousToken) {
   EXPECT_NEAR(scores.of(HeadScore::previous), 7.0 / 8, test::kSixDigits);
   EXPECT_NEAR(scores.of(HeadScore::current), 1.0 / 8, test::kSixDigits);  // of query 0
   EXPECT_NEAR(scores.of(HeadScore::first), 2.0 / 8, test::kSixDigits);    // of queries 0 and 1
-  EXPECT_NEAR(scores.of(HeadScore::block), 7.0 / 8, test::kSixDigits);    // query 4 attends to the separator
+  EXPECT_NEAR(scores.of(HeadScore::segment), 7.0 / 8, test::kSixDigits);  // query 4 attends to the separator
   EXPECT_NEAR(scores.distance, 7.0 / 8, test::kSixDigits);
   EXPECT_NEAR(scores.offset[1], 1, test::kSixDigits);
   EXPECT_EQ(scores.entropy, 0);
@@ -68,7 +68,7 @@ TEST(HeadScores, NamesTheOffsetThatIsAttendedTo) {
   const HeadName head = name_head(scores, score_range(kinds));
   EXPECT_EQ(head.name, "offset 3");
   EXPECT_NEAR(head.relative, 1, test::kSixDigits);
-  EXPECT_NEAR(scores.of(HeadScore::far), 3.0 / 8, test::kSixDigits);  // 3 -> 0, 4 -> 1, 5 -> 2, not 6 -> 3
+  EXPECT_NEAR(scores.of(HeadScore::older_half), 3.0 / 8, test::kSixDigits);  // 3 -> 0, 4 -> 1, 5 -> 2, not 6 -> 3
 }
 
 TEST(HeadScores, MeansOverSequences) {

@@ -75,9 +75,9 @@ TEST_F(PlantedHeads, AreNamed) {
 
 TEST_F(PlantedHeads, OnlyAHeadThatIsUsedContributes) {
   const Inspection found = inspect(model_, sequences(), std::nullopt);
-  EXPECT_GT(std::abs(found.heads[0][0].ablation), test::kTransformerLens);  // writes to the residual stream
-  EXPECT_NEAR(found.heads[1][0].ablation, 0, test::kF32);
-  EXPECT_NEAR(found.heads[0][1].ablation, 0, test::kF32);
+  EXPECT_GT(std::abs(found.heads[0][0].mean_ablation), test::kTransformerLens);  // writes to the residual stream
+  EXPECT_NEAR(found.heads[1][0].mean_ablation, 0, test::kF32);
+  EXPECT_NEAR(found.heads[0][1].mean_ablation, 0, test::kF32);
 }
 
 TEST_F(PlantedHeads, PatternsAreProbabilitiesOfThePast) {

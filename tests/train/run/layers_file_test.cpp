@@ -19,7 +19,7 @@ using test::read_file;
 struct Row {
   int64_t step = 0;
   std::string layer;
-  double weight = 0, gradient = 0, change = 0;
+  double weight = 0, grad = 0, update = 0;
 };
 
 class Layers : public testing::Test {
@@ -54,20 +54,20 @@ TEST_F(Layers, AgreeWithTheMetricsAndTheWeights) {
     run_training(config(precision, {"log_layers=true", "steps=6", "precision=" + precision}));
     const std::vector<Row> found = rows(precision);
     const std::vector<MetricsRow> metrics = read_metrics(folder_.path() / precision / "metrics.csv");
-    const std::vector<std::string> layers = {"embedding", "block 0", "block 1", "head"};
+    const std::vector<std::string> layers = {"embedding", "block 0", "block 1", "output head"};
     ASSERT_EQ(found.size(), 3 * layers.size());
     double weights = 0;
     for (size_t i = 0; i < found.size(); ++i) {
       EXPECT_EQ(found[i].layer, layers[i % layers.size()]);
       EXPECT_EQ(found[i].step, static_cast<int64_t>(2 * (i / layers.size() + 1)));
-      EXPECT_GT(found[i].change, 0);
-      EXPECT_LT(found[i].change, found[i].weight);
+      EXPECT_GT(found[i].update, 0);
+      EXPECT_LT(found[i].update, found[i].weight);
       if (found[i].step == 6) weights += found[i].weight * found[i].weight;
     }
     for (size_t step = 2; step <= 6; step += 2) {
       double squares = 0;
       for (const Row& row : found) {
-        if (row.step == static_cast<int64_t>(step)) squares += row.gradient * row.gradient;
+        if (row.step == static_cast<int64_t>(step)) squares += row.grad * row.grad;
       }
       EXPECT_NEAR(std::sqrt(squares) / metrics[step - 1].grad_norm, 1, test::kF32) << precision << ", step " << step;
     }

@@ -1,4 +1,4 @@
-#include "train/trainer/layer_norms.hpp"
+#include "train/trainer/parameter_norms.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -22,29 +22,30 @@ std::string layer_name(const std::string& parameter) {
     return fmt::format("block {}",
                        parameter.substr(kBlocks.size(), parameter.find('.', kBlocks.size()) - kBlocks.size()));
   }
-  return parameter.find("embedding") != std::string::npos ? "embedding" : "head";
+  return parameter.find("embedding") != std::string::npos ? "embedding" : "output head";
 }
 
-LayerNormMeter::LayerNormMeter(const nn::ParameterStore& store) : store_(store) {
+ParameterNormMeter::ParameterNormMeter(const nn::ParameterStore& store) : store_(store) {
   for (const nn::ParameterStore::Entry& entry : store.entries()) before_.push_back(entry.values.values());
 }
 
-std::vector<LayerNorms> LayerNormMeter::measure() const {
-  std::vector<LayerNorms> layers;
+std::vector<ParameterNorms> ParameterNormMeter::measure() const {
+  std::vector<ParameterNorms> layers;
   for (size_t i = 0; i < before_.size(); ++i) {
     const nn::ParameterStore::Entry& entry = store_.entries()[i];
     const std::string name = layer_name(entry.name);
-    auto layer = std::find_if(layers.begin(), layers.end(), [&](const LayerNorms& one) { return one.layer == name; });
+    auto layer =
+        std::find_if(layers.begin(), layers.end(), [&](const ParameterNorms& one) { return one.layer == name; });
     if (layer == layers.end()) layer = layers.insert(layers.end(), {.layer = name});
     const std::vector<double> after = entry.values.values();
-    std::vector<double> change = after;
-    for (size_t j = 0; j < after.size(); ++j) change[j] -= before_[i][j];
+    std::vector<double> update = after;
+    for (size_t j = 0; j < after.size(); ++j) update[j] -= before_[i][j];
     layer->weight += sum_of_squares(after);
-    layer->gradient += sum_of_squares(entry.tensor.grad().values());
-    layer->change += sum_of_squares(change);
+    layer->grad += sum_of_squares(entry.tensor.grad().values());
+    layer->update += sum_of_squares(update);
   }
-  for (LayerNorms& layer : layers) {
-    for (double* const norm : {&layer.weight, &layer.gradient, &layer.change}) *norm = std::sqrt(*norm);
+  for (ParameterNorms& layer : layers) {
+    for (double* const norm : {&layer.weight, &layer.grad, &layer.update}) *norm = std::sqrt(*norm);
   }
   return layers;
 }

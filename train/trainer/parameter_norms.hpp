@@ -1,4 +1,4 @@
-// The Euclidean norms of the weights, gradients and changes of each layer over a training step.
+// The Euclidean norms of the weights, gradients and updates of each layer over a training step.
 //
 // A layer is the embedding, a Transformer block, or the last norm and the output head; tied weights belong to the
 // embedding.
@@ -11,23 +11,23 @@
 
 namespace heed::train {
 
-// The layer of a parameter: "embedding", "block 0" … or "head".
+// The layer of a parameter: "embedding", "block 0" … or "output head".
 std::string layer_name(const std::string& parameter);
 
-struct LayerNorms {
+struct ParameterNorms {
   std::string layer;
-  double weight = 0;    // after the step
-  double gradient = 0;  // of the mean loss of the step, before clipping
-  double change = 0;    // of the weights in the step
+  double weight = 0;  // after the step
+  double grad = 0;    // of the mean loss of the step, before clipping
+  double update = 0;  // of the weights after the step minus those before it
 };
 
 // Reads all weights and gradients on the host, and keeps a copy of the weights.
-class LayerNormMeter {
+class ParameterNormMeter {
  public:
   // Copies the weights (the master weights in bf16). To be called before the step.
-  explicit LayerNormMeter(const nn::ParameterStore& store);
+  explicit ParameterNormMeter(const nn::ParameterStore& store);
   // To be called after the step, before the gradients are set to zero. In the order of the layers.
-  std::vector<LayerNorms> measure() const;
+  std::vector<ParameterNorms> measure() const;
 
  private:
   const nn::ParameterStore& store_;
