@@ -1,10 +1,16 @@
 #include "data/dataset.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "autograd/core/check.hpp"
 
 namespace heed::data {
+
+std::optional<double> Dataset::log_loss(std::span<const int32_t> inputs, std::span<const int32_t> targets) const {
+  const std::optional<std::vector<double>> losses = target_losses(inputs, targets);
+  return losses ? std::optional(std::accumulate(losses->begin(), losses->end(), 0.0)) : std::nullopt;
+}
 
 void shift_sequence(std::span<const int32_t> tokens, std::span<int32_t> inputs, std::span<int32_t> targets) {
   require<ShapeError>(!inputs.empty() && inputs.size() == targets.size() && tokens.size() == inputs.size() + 1,

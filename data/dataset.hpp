@@ -65,14 +65,16 @@ class Dataset {
   virtual void eval_sequence(Split split, int64_t index, std::span<int32_t> inputs,
                              std::span<int32_t> targets) const = 0;
 
-  // The loss of the exact distribution on these targets, in nats: the sum of -ln p(target | inputs up to its position)
-  // over the targets that are not ignored. Tokens before the sequence are not part of the context, as for a model. +inf
-  // if a target has probability 0. nullopt if the dataset has no exact distribution. Throws ShapeError; ValueError for
-  // a token outside the vocabulary.
-  virtual std::optional<double> log_loss(std::span<const int32_t> /*inputs*/,
-                                         std::span<const int32_t> /*targets*/) const {
+  // The loss of the exact distribution on each target, in nats: -ln p(target | inputs up to its position), 0 for a
+  // target that is ignored. Tokens before the sequence are not part of the context, as for a model. +inf if a target
+  // has probability 0. nullopt if the dataset has no exact distribution. Throws ShapeError; ValueError for a token
+  // outside the vocabulary.
+  virtual std::optional<std::vector<double>> target_losses(std::span<const int32_t> /*inputs*/,
+                                                           std::span<const int32_t> /*targets*/) const {
     return std::nullopt;
   }
+  // Their sum.
+  std::optional<double> log_loss(std::span<const int32_t> inputs, std::span<const int32_t> targets) const;
 
   // Reference losses in nats, means over the targets of a sequence, from the simplest strategy to the best. An entry
   // with k context tokens is the mean over the positions i of H(x | the min(i + 1, k) preceding tokens). The last entry

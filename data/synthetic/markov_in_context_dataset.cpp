@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "autograd/core/check.hpp"
 #include "data/synthetic/dirichlet.hpp"
@@ -81,28 +83,24 @@ void MarkovInContextDataset::log_probabilities(std::span<const int32_t> tokens, 
 
 // The mean loss of a smoothing needs only how often a token with n occurrences in t tokens came next.
 double MarkovInContextDataset::best_smoothing(int64_t seq_len) const {
-  const int64_t num_sequences = std::max<int64_t>(1, (1 << 17) / seq_len), width = seq_len + 1;
-  std::vector<int32_t> tokens(seq_len + 1), next(width * width, 0);
+  const int64_t num_sequences = std::max<int64_t>(1, (1 << 17) / seq_len);
+  std::vector<int32_t> tokens(seq_len + 1);
+  std::map<std::pair<int64_t, int64_t>, int64_t> next;  // (t, n): how often
   for (int64_t row = 0; row < num_sequences; ++row) {
     draw_train(reference_stream(), row, tokens);
     std::vector<int64_t> count(vocab_size(), 0);
     for (int64_t t = 1; t <= seq_len; ++t) {
       ++count[tokens[t - 1]];
-      ++next[t * width + count[tokens[t]]];
+      ++next[{t, count[tokens[t]]}];
     }
   }
   const auto loss = [&](double log_smoothing) {
     const double b = std::exp(log_smoothing);
     double sum = 0;
-    for (int64_t t = 1; t <= seq_len; ++t) {
-      for (int64_t n = 0; n <= t; ++n) {
-        const int32_t times = next[t * width + n];
-        if (times > 0) {
-          const double p =
-              (static_cast<double>(n) + b / static_cast<double>(vocab_size())) / (static_cast<double>(t) + b);
-          sum -= times * std::log(p);
-        }
-      }
+    for (const auto& [place, times] : next) {
+      const auto [t, n] = place;
+      const double p = (static_cast<double>(n) + b / static_cast<double>(vocab_size())) / (static_cast<double>(t) + b);
+      sum -= static_cast<double>(times) * std::log(p);
     }
     return sum;
   };

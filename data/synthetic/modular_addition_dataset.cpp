@@ -29,6 +29,9 @@ ModularAdditionDataset::ModularAdditionDataset(const ModularAdditionConfig& conf
                        "data.val_fraction = {}, it must be at least 0 and below 1", config.val_fraction);
   const int64_t count = modulus_ * modulus_;
   const int64_t validation = std::llround(config.val_fraction * static_cast<double>(count));
+  require<ConfigError>(config.val_fraction == 0 || validation > 0,
+                       "data.val_fraction = {} of the {} pairs is none for validation: raise it, or set it to 0",
+                       config.val_fraction, count);
   require<ConfigError>(validation < count, "data.val_fraction = {} leaves none of the {} pairs to train on: lower it",
                        config.val_fraction, count);
   const std::vector<int32_t> order = shuffled(count, config.source_seed);

@@ -79,18 +79,18 @@ void SyntheticDataset::check_targets(std::span<const int32_t> inputs, std::span<
   }
 }
 
-std::optional<double> SyntheticDataset::log_loss(std::span<const int32_t> inputs,
-                                                 std::span<const int32_t> targets) const {
+std::optional<std::vector<double>> SyntheticDataset::target_losses(std::span<const int32_t> inputs,
+                                                                   std::span<const int32_t> targets) const {
   check_targets(inputs, targets);
   std::vector<int32_t> tokens(inputs.begin(), inputs.end());
   if (targets.back() != kIgnoreTarget) tokens.push_back(targets.back());
   std::vector<double> log_p(tokens.size() - 1);
   if (!log_p.empty()) log_probabilities(tokens, log_p);
-  double loss = 0.0;
+  std::vector<double> losses(targets.size(), 0.0);
   for (size_t i = 0; i < log_p.size(); ++i) {
-    if (targets[i] != kIgnoreTarget) loss -= log_p[i];
+    if (targets[i] != kIgnoreTarget) losses[i] = -log_p[i];
   }
-  return loss;
+  return losses;
 }
 
 std::vector<ContextEntropy> SyntheticDataset::entropies(int64_t seq_len) const {
@@ -110,6 +110,8 @@ std::vector<ContextEntropy> SyntheticDataset::monte_carlo_losses(std::vector<Str
   std::vector<double> sum(strategies.size(), 0.0), sum_of_squares(strategies.size(), 0.0);
   std::vector<int32_t> tokens(seq_len + 1);
   std::vector<double> log_p(seq_len);
+  // A standard error needs more than one sequence.
+  num_sequences = std::max<int64_t>(num_sequences, 16);
   const auto count = static_cast<double>(num_sequences);
   for (int64_t row = 0; row < num_sequences; ++row) {
     draw_train(reference_stream(), row, tokens);
@@ -125,7 +127,7 @@ std::vector<ContextEntropy> SyntheticDataset::monte_carlo_losses(std::vector<Str
   std::vector<ContextEntropy> result;
   for (size_t s = 0; s < strategies.size(); ++s) {
     const double mean = sum[s] / count, variance = std::max(0.0, sum_of_squares[s] / count - mean * mean);
-    result.push_back({strategies[s].context_tokens, mean, strategies[s].name, std::sqrt(variance / count)});
+    result.push_back({strategies[s].context_tokens, mean, strategies[s].name, std::sqrt(variance / (count - 1))});
   }
   return result;
 }

@@ -29,7 +29,8 @@ class SyntheticDataset : public Dataset {
 
   // Also throws ValueError if a target is neither ignored nor the next input, or if a target at a position before
   // first_target is not ignored: such a token is given, not predicted.
-  std::optional<double> log_loss(std::span<const int32_t> inputs, std::span<const int32_t> targets) const final;
+  std::optional<std::vector<double>> target_losses(std::span<const int32_t> inputs,
+                                                   std::span<const int32_t> targets) const final;
 
   // Computed once for each seq_len.
   std::vector<ContextEntropy> entropies(int64_t seq_len) const final;

@@ -30,7 +30,7 @@ std::vector<double> draw_rows(const MarkovConfig& config) {
 }  // namespace
 
 int64_t uniform_prefix_bytes(int64_t vocab_size, int64_t num_offsets) {
-  return 16 * table_entries(vocab_size, num_offsets);
+  return 24 * table_entries(vocab_size, num_offsets);
 }
 
 UniformPrefixDataset::UniformPrefixDataset(const NgramConfig& config) : UniformPrefixDataset(markov_config(config)) {}

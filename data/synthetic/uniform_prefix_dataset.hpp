@@ -40,7 +40,7 @@ class UniformPrefixDataset final : public SyntheticDataset {
   std::vector<double> rows_, row_cumulative_;
 };
 
-// Memory of the table in bytes.
+// Memory of the table in bytes, with its cumulative sums, and of the mean tables of shorter contexts.
 int64_t uniform_prefix_bytes(int64_t vocab_size, int64_t num_offsets);
 
 }  // namespace heed::data

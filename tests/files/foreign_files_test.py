@@ -22,7 +22,8 @@ import heed_runs as runs
 
 # What heed calls its own files and temporaries, and what it might.
 HEEDS_NAMES = (
-    "lock", "config.toml", "metrics.csv", "summary.json", "plot.svg", "report.html", "best.h5", "last.h5",
+    "lock", "config.toml", "metrics.csv", "summary.json", "plot.svg", "report.html", "layers.csv", "inspect",
+    "inspect/inspect.h5", "inspect/heads.csv", "inspect/attention.svg", "best.h5", "last.h5",
     "out.h5", "run", "run.1", "tmp",
     "config.toml.tmp-123", "metrics.csv.tmp-1", "summary.json.tmp-9", "last.h5.tmp-77", "probe.tmp-3", "probe.tmp-30",
     "out.h5.tmp-5", ".out.h5.heed-8", ".config.toml.heed-123", ".metrics.csv.heed-1", ".summary.json.heed-77",
@@ -156,6 +157,7 @@ class Trial:
         if not is_plain(text):
             text = str(self.sandbox.text)
         config = runs.config_text(text, self.run_dir_text, steps=4, eval_interval=2, save_interval=1)
+        config += f"log_layers = {self.random.choice(('true', 'false'))}\n"
         self.sandbox.config.write_text(config + self.random.choice(("", "tensorboard = true\n")))
         self.user = {}
         if self.random.random() < 0.3 and may_be_someone:
@@ -244,7 +246,7 @@ class Trial:
     def is_heeds(self, path):
         """Of a first run in a new folder."""
         inside = os.path.relpath(self.base / path, self.run_dir)
-        return inside in (".", ".heed", ".heed/lock", ".heed/mark", "config.toml", "metrics.csv", "summary.json") or (
+        return inside in (".", ".heed", ".heed/lock", ".heed/mark", "config.toml", "metrics.csv", "layers.csv", "summary.json") or (
             re.fullmatch(r"checkpoints(/(last|best|step-\d{6})\.h5)?", inside)
             or re.fullmatch(r"tensorboard(/events\.out\.tfevents\.\d{10}\..+\.\d+\.\d+)?", inside)
         )

@@ -24,15 +24,25 @@ std::string csv_row(const std::vector<std::string>& cells) { return fmt::format(
 
 std::string column_of(const data::ContextEntropy& entropy) { return "step_below_" + entropy.name; }
 
-// The entropies of the arm that has most of them: arms may have datasets of different orders.
+// The reference losses of all arms, by name: arms may have different datasets.
 std::vector<data::ContextEntropy> entropies_of(const SweepResults& results) {
-  std::vector<data::ContextEntropy> longest;
+  std::vector<data::ContextEntropy> all;
   for (const ArmResult& arm : results.arms) {
-    if (arm.passed.size() <= longest.size()) continue;
-    longest.clear();
-    for (const auto& [entropy, steps] : arm.passed) longest.push_back(entropy);
+    for (const auto& [entropy, steps] : arm.passed) {
+      const auto is_it = [&name = entropy.name](const data::ContextEntropy& one) { return one.name == name; };
+      if (std::none_of(all.begin(), all.end(), is_it)) all.push_back(entropy);
+    }
   }
-  return longest;
+  return all;
+}
+
+// The steps after which the runs of an arm were below this reference loss; nullopt if its dataset has none of that
+// name.
+std::optional<Sample> passed_steps(const ArmResult& arm, const std::string& name) {
+  for (const auto& [entropy, steps] : arm.passed) {
+    if (entropy.name == name) return steps;
+  }
+  return std::nullopt;
 }
 
 // With the number of runs if they are not all.
@@ -118,11 +128,11 @@ std::string costs(const SweepResults& results, const ArmNames& arms) {
 }
 
 // The mean step after which each shorter context's entropy was passed; if not all runs passed it, how many did.
-std::string passed_text(const ArmResult& arm, const Sample& steps) {
-  if (arm.complete == 0) return "-";
-  if (steps.count == 0) return "never";
-  return steps.count < arm.complete ? fmt::format("{}/{}", steps.count, arm.complete)
-                                    : fmt::format("{:.0f}", steps.mean);
+std::string passed_text(const ArmResult& arm, const std::optional<Sample>& steps) {
+  if (arm.complete == 0 || !steps) return "-";
+  if (steps->count == 0) return "never";
+  return steps->count < arm.complete ? fmt::format("{}/{}", steps->count, arm.complete)
+                                     : fmt::format("{:.0f}", steps->mean);
 }
 
 std::string context_steps(const SweepResults& results, const ArmNames& arms, int64_t columns) {
@@ -137,8 +147,8 @@ std::string context_steps(const SweepResults& results, const ArmNames& arms, int
   for (size_t i = 0; i < results.arms.size(); ++i) {
     const ArmResult& arm = results.arms[i];
     std::vector<std::string> row{arms.names[i]};
-    for (size_t k = 0; k < entropies.size(); ++k) {
-      row.push_back(passed_text(arm, k < arm.passed.size() ? arm.passed[k].second : Sample()));
+    for (const data::ContextEntropy& entropy : entropies) {
+      row.push_back(passed_text(arm, passed_steps(arm, entropy.name)));
     }
     rows.push_back(row);
   }
@@ -208,14 +218,25 @@ std::string arms_csv(const SweepResults& results) {
       row.push_back(fmt::format("{}", value));
     }
     row.push_back(csv_mean(arm.grad_norm_spikes));
-    for (size_t k = 0; k < entropies.size(); ++k) {
-      const bool all_passed = k < arm.passed.size() && arm.passed[k].second.count == arm.complete;
-      row.push_back(all_passed ? csv_mean(arm.passed[k].second) : "");
+    for (const data::ContextEntropy& entropy : entropies) {
+      const std::optional<Sample> steps = passed_steps(arm, entropy.name);
+      row.push_back(steps && steps->count == arm.complete ? csv_mean(*steps) : "");
     }
     text += csv_row(row);
   }
   return text;
 }
+
+namespace {
+
+std::string passed_step(const RunResult& run, const std::string& name) {
+  for (const PassedEntropy& one : run.passed) {
+    if (one.entropy.name == name && one.step) return fmt::format("{}", *one.step);
+  }
+  return "";
+}
+
+}  // namespace
 
 std::string runs_csv(const SweepResults& results) {
   const std::vector<data::ContextEntropy> entropies = entropies_of(results);
@@ -232,7 +253,7 @@ std::string runs_csv(const SweepResults& results) {
         row.insert(row.end(),
                    {status_name(s.status), fmt::format("{}", s.steps), csv_number(s.train_loss), csv_number(s.val_loss),
                     csv_number(s.excess), csv_number(s.best_val_loss), fmt::format("{}", run->grad_norm_spikes)});
-        for (const PassedEntropy& one : run->passed) row.push_back(one.step ? fmt::format("{}", *one.step) : "");
+        for (const data::ContextEntropy& entropy : entropies) row.push_back(passed_step(*run, entropy.name));
       } else {
         row.emplace_back("not started");
       }

@@ -60,7 +60,7 @@ std::string read_prompt_file(const std::string& path) {
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-std::vector<int32_t> parse_ids(const std::string& text, int64_t vocab_size) {
+std::vector<int32_t> parse_ids(const std::string& text, int64_t vocab_size, const std::string& what) {
   std::vector<int32_t> ids;
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -71,10 +71,9 @@ std::vector<int32_t> parse_ids(const std::string& text, int64_t vocab_size) {
     }
     int32_t id = 0;
     const auto [next, error] = std::from_chars(at, end, id);
-    require<DataError>(
-        error == std::errc() && id >= 0 && id < vocab_size && (next == end || is_blank(*next)),
-        "generate: the model has no tokenizer, so the prompt must be token ids below {} with spaces between, not {}",
-        vocab_size, shorten(quote(text)));
+    require<DataError>(error == std::errc() && id >= 0 && id < vocab_size && (next == end || is_blank(*next)),
+                       "{} must be token ids below {} with spaces between, since the model has no tokenizer, not {}",
+                       what, vocab_size, shorten(quote(text)));
     ids.push_back(id);
     at = next;
   }
@@ -133,18 +132,18 @@ int32_t sample(std::span<const double> logits, const SamplerOptions& options, co
   return ids[0];
 }
 
-Prompt make_prompt(const LoadedModel& loaded, const std::string& text, bool skip_unknown) {
+Prompt make_prompt(const LoadedModel& loaded, const std::string& text, bool skip_unknown, const std::string& what) {
   const data::Tokenizer* tokenizer = loaded.tokenizer.get();
   std::vector<int32_t> given;
   if (tokenizer == nullptr) {
-    given = parse_ids(text, loaded.model->config().vocab_size);
+    given = parse_ids(text, loaded.model->config().vocab_size, what);
   } else {
     try {
       given = tokenizer->encode(text, skip_unknown ? data::Unknown::skip : data::Unknown::refuse);
     } catch (const data::UnknownCharacterError& error) {
-      throw DataError(fmt::format("generate: the prompt: {}, or pass --skip-unknown", error.what()));
+      throw data::UnknownCharacterError(fmt::format("{}: {}", what, error.what()));
     } catch (const DataError& error) {
-      throw DataError(fmt::format("generate: the prompt: {}", error.what()));
+      throw DataError(fmt::format("{}: {}", what, error.what()));
     }
   }
   Prompt prompt{.tokens = {}, .num_given = static_cast<int64_t>(given.size())};
@@ -202,7 +201,13 @@ void run_generate(const GenerateOptions& options) {
   const std::string file = checkpoint_of(options.checkpoint);
   const LoadedModel loaded = load_model(load_checkpoint(file));
   const std::string text = options.prompt_file.empty() ? options.prompt : read_prompt_file(options.prompt_file);
-  const Prompt prompt = make_prompt(loaded, text, options.skip_unknown);
+  const Prompt prompt = [&] {
+    try {
+      return make_prompt(loaded, text, options.skip_unknown);
+    } catch (const data::UnknownCharacterError& error) {
+      throw DataError(fmt::format("{}, or pass --skip-unknown", error.what()));
+    }
+  }();
   // To stderr: stdout has the text only.
   if (file != options.checkpoint) write_notice(fmt::format("{}, step {}\n", quote(file), loaded.step));
   const bool has_lines = loaded.tokenizer != nullptr && !loaded.tokenizer->end_token();

@@ -44,7 +44,9 @@ struct Prompt {
 // If lines are sequences, the prompt begins with the end token. If it is empty otherwise, it is the start token
 // (data/text/tokenizer.hpp), or id 0 without a tokenizer. Neither is printed. Throws DataError for a character without
 // a token, with the character and its position.
-Prompt make_prompt(const LoadedModel& loaded, const std::string& text, bool skip_unknown);
+// what: the text in messages, "inspect: --text".
+Prompt make_prompt(const LoadedModel& loaded, const std::string& text, bool skip_unknown,
+                   const std::string& what = "generate: the prompt");
 
 // Calls emit(token) for each new token, until num_tokens or the end token, which is not emitted. The context of the
 // model is the last seq_len tokens at most, at positions from 0. While there are at most seq_len tokens in all, the

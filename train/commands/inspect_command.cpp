@@ -23,18 +23,22 @@ namespace fs = std::filesystem;
 
 struct Sequences {
   data::Batch batch;
+  std::vector<int64_t> lengths;  // without padding
   std::string description;
   std::unique_ptr<data::Dataset> dataset;  // of which they are sequences, or nullptr
 };
 
 Sequences sequences_of_text(const LoadedModel& loaded, const std::string& text) {
-  const std::vector<int32_t> tokens = make_prompt(loaded, text, false).tokens;
+  const std::vector<int32_t> tokens = make_prompt(loaded, text, false, "inspect: --text").tokens;
   const auto length = static_cast<int64_t>(tokens.size()), most = loaded.model->config().seq_len;
   require<DataError>(2 <= length && length <= most,
                      "inspect: --text has {} tokens; it must have 2 to {}, which is model.seq_len", length, most);
   data::Batch batch{.rows = 1, .seq_len = length, .inputs = tokens, .targets = {tokens.begin() + 1, tokens.end()}};
   batch.targets.push_back(data::kIgnoreTarget);
-  return {.batch = std::move(batch), .description = fmt::format("1 text, {} tokens", length), .dataset = nullptr};
+  return {.batch = std::move(batch),
+          .lengths = {length},
+          .description = fmt::format("1 text, {} tokens", length),
+          .dataset = nullptr};
 }
 
 Sequences repeated_sequences(const LoadedModel& loaded, int64_t count) {
@@ -57,6 +61,7 @@ Sequences repeated_sequences(const LoadedModel& loaded, int64_t count) {
                          std::span(batch.targets).subspan(row * length, length));
   }
   return {.batch = std::move(batch),
+          .lengths = std::vector<int64_t>(count, length),
           .description = fmt::format("{} sequences of {} random tokens, repeated after {} to {}", count, length,
                                      length / 4, length / 2),
           .dataset = nullptr};
@@ -72,7 +77,10 @@ Sequences sequences_of_run(const LoadedModel& loaded, const CheckpointContent& c
   const bool has_validation = loader.num_eval_sequences(data::Split::validation) > 0;
   const data::Split split = has_validation ? data::Split::validation : data::Split::train;
   const int64_t rows = std::min(count, loader.num_eval_sequences(split));
-  return {.batch = loader.eval_batch(split, 0, rows),
+  data::Batch batch = loader.eval_batch(split, 0, rows);
+  std::vector<int64_t> lengths = lengths_by_targets(batch);
+  return {.batch = std::move(batch),
+          .lengths = std::move(lengths),
           .description = fmt::format("{} {} sequences of {} tokens", rows, has_validation ? "validation" : "training",
                                      loader.seq_len()),
           .dataset = std::move(run.dataset)};
@@ -90,15 +98,14 @@ std::vector<double> exact_position_loss(const Sequences& sequences) {
   const data::Batch& batch = sequences.batch;
   std::vector<double> sums(batch.seq_len), counts(batch.seq_len);
   for (int64_t row = 0; row < batch.rows; ++row) {
-    const auto inputs = std::span(batch.inputs).subspan(row * batch.seq_len, batch.seq_len);
+    const auto losses =
+        sequences.dataset->target_losses(std::span(batch.inputs).subspan(row * batch.seq_len, batch.seq_len),
+                                         std::span(batch.targets).subspan(row * batch.seq_len, batch.seq_len));
+    if (!losses) return {};
     for (int64_t t = 0; t < batch.seq_len; ++t) {
       const int32_t target = batch.targets[row * batch.seq_len + t];
       if (target == data::kIgnoreTarget) continue;
-      std::vector<int32_t> only(batch.seq_len, data::kIgnoreTarget);
-      only[t] = target;
-      const std::optional<double> loss = sequences.dataset->log_loss(inputs, only);
-      if (!loss) return {};
-      sums[t] += *loss;
+      sums[t] += (*losses)[t];
       counts[t] += 1;
     }
   }
@@ -126,8 +133,8 @@ std::optional<int32_t> separator_of(const LoadedModel& loaded) {
 
 fs::path output_folder(const InspectOptions& options, const std::string& checkpoint) {
   if (!options.output.empty()) return options.output;
-  const fs::path run = fs::path(checkpoint).parent_path().parent_path();
-  require<ConfigError>(!run.empty() && read_mark(run).has_value(),
+  const fs::path run = fs::absolute(checkpoint).parent_path().parent_path();
+  require<ConfigError>(read_mark(run).has_value(),
                        "inspect: {} is not in a run folder: choose the folder to write to with --output",
                        data::quoted_path(checkpoint));
   return run / kInspectFolder;
@@ -139,6 +146,7 @@ std::string draw_attention(const InspectionReport& report, const InspectFolder& 
     folder.write("attention.svg", draw_picture(heads_document(report), "svg"));
     return "attention.svg";
   } catch (const PythonError& error) {
+    folder.remove("attention.svg");  // of an earlier inspection
     return fmt::format("no picture: {}", error.what());
   }
 }
@@ -152,7 +160,7 @@ void run_inspect(const InspectOptions& options) {
   const InspectFolder folder(output_folder(options, file));
   const Sequences sequences = choose_sequences(options, loaded, content);
   const InspectionReport report{
-      .inspection = inspect(*loaded.model, sequences.batch, separator_of(loaded)),
+      .inspection = inspect(*loaded.model, sequences.batch, sequences.lengths, separator_of(loaded)),
       .sequences = sequences.batch,
       .checkpoint = fmt::format("{}, step {}", file, loaded.step),
       .description = sequences.description,

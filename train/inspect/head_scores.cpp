@@ -12,14 +12,18 @@ void HeadScores::add(const HeadScores& other) {
   entropy += other.entropy;
   distance += other.distance;
   offset.resize(std::max(offset.size(), other.offset.size()));
-  for (size_t d = 0; d < other.offset.size(); ++d) offset[d] += other.offset[d];
+  offset_queries.resize(offset.size());
+  for (size_t d = 0; d < other.offset.size(); ++d) {
+    const double queries = offset_queries[d] + other.offset_queries[d];
+    offset[d] = (offset[d] * offset_queries[d] + other.offset[d] * other.offset_queries[d]) / queries;
+    offset_queries[d] = queries;
+  }
 }
 
 void HeadScores::divide_by(double count) {
   for (double& s : share) s /= count;
   entropy /= count;
   distance /= count;
-  for (double& s : offset) s /= count;
 }
 
 KeyKinds::KeyKinds(std::span<const int32_t> tokens, std::optional<int32_t> separator)
@@ -43,17 +47,18 @@ KeyKinds::KeyKinds(std::span<const int32_t> tokens, std::optional<int32_t> separ
   }
 }
 
-HeadScores head_scores(std::span<const float> pattern, const KeyKinds& kinds) {
+HeadScores head_scores(std::span<const float> pattern, int64_t stride, const KeyKinds& kinds) {
   const int64_t length = kinds.length();
-  require<ShapeError>(static_cast<int64_t>(pattern.size()) == length * length && length > 0,
-                      "head_scores: {} tokens need a pattern of {}^2 numbers, it has {}", length, length,
-                      pattern.size());
+  require<ShapeError>(length > 0 && stride >= length && static_cast<int64_t>(pattern.size()) >= length * stride,
+                      "head_scores: {} tokens need a pattern of {} rows of at least as many numbers, it has {} numbers",
+                      length, length, pattern.size());
   HeadScores scores;
   scores.offset.resize(static_cast<size_t>(length));
+  for (int64_t d = 0; d < length; ++d) scores.offset_queries.push_back(static_cast<double>(length - d));
   double all = 0;
   for (int64_t i = 0; i < length; ++i) {
     for (int64_t j = 0; j <= i; ++j) {
-      const double p = pattern[i * length + j];
+      const double p = pattern[i * stride + j];
       const unsigned bits = kinds.bits(i, j);
       for (size_t s = 0; s < kNumHeadScores; ++s) scores.share[s] += (bits >> s & 1U) != 0 ? p : 0;
       all += p;
@@ -83,6 +88,7 @@ ScoreRange score_range(const KeyKinds& kinds) {
   std::vector<float> uniform(static_cast<size_t>(length * length));
   HeadScores largest;
   largest.offset.assign(static_cast<size_t>(length), 1.0);
+  for (int64_t d = 0; d < length; ++d) largest.offset_queries.push_back(static_cast<double>(length - d));
   for (int64_t i = 0; i < length; ++i) {
     unsigned any = 0;
     for (int64_t j = 0; j <= i; ++j) {
@@ -93,7 +99,7 @@ ScoreRange score_range(const KeyKinds& kinds) {
       largest.share[s] += (any >> s & 1U) != 0 ? 1.0 / static_cast<double>(length) : 0;
     }
   }
-  return {head_scores(uniform, kinds), largest};
+  return {head_scores(uniform, length, kinds), largest};
 }
 
 double relative_score(double score, double uniform, double largest) {
@@ -115,7 +121,9 @@ HeadName name_head(const HeadScores& scores, const ScoreRange& range) {
                                     {HeadScore::induction, "induction"}}) {
     try_name(name, relative_score(scores.of(score), range.uniform.of(score), range.largest.of(score)));
   }
-  for (size_t d = 2; d < scores.offset.size(); ++d) {
+  // A mean over few queries says little: that of the largest distance is one number, high for each head that attends to
+  // the first token.
+  for (size_t d = 2; 2 * d <= scores.offset.size(); ++d) {
     try_name(fmt::format("offset {}", d),
              relative_score(scores.offset[d], range.uniform.offset[d], range.largest.offset[d]));
   }

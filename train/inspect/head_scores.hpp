@@ -33,8 +33,9 @@ struct HeadScores {
   std::array<double, kNumHeadScores> share{};
   double entropy = 0;   // nats, the mean over the queries of -sum p ln p
   double distance = 0;  // the mean over the queries of sum p (i - j), in tokens
-  // offset[d]: the mean of pattern[i, i - d] over the queries i >= d; offset[1] is that of the previous token.
-  std::vector<double> offset;
+  // offset[d]: the mean of pattern[i, i - d] over the offset_queries[d] queries i >= d, of all sequences; offset[1] is
+  // that of the previous token.
+  std::vector<double> offset, offset_queries;
 
   double of(HeadScore score) const { return share[static_cast<size_t>(score)]; }
   void add(const HeadScores& other);
@@ -56,8 +57,9 @@ class KeyKinds {
   std::vector<uint8_t> bits_;
 };
 
-// pattern (T, T). Throws ShapeError if it has not kinds.length()^2 elements.
-HeadScores head_scores(std::span<const float> pattern, const KeyKinds& kinds);
+// pattern: the upper left (T, T) of rows of `stride` numbers, T = kinds.length(): the rest is padding. Throws
+// ShapeError if it has less than T rows, or T = 0.
+HeadScores head_scores(std::span<const float> pattern, int64_t stride, const KeyKinds& kinds);
 
 // What scores are compared with, on the same sequences: a head that attends to all keys alike, and the largest value
 // that each score can have, which is below 1 if there are queries without a key of that kind.

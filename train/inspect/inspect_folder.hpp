@@ -16,6 +16,8 @@ class InspectFolder {
   const std::filesystem::path& path() const { return path_; }
   // Replaces one of the files. Throws Error with its name.
   void write(const std::string& name, std::string_view bytes) const;
+  // Removes one of the files, if it exists.
+  void remove(const std::string& name) const;
 
  private:
   std::filesystem::path path_;

@@ -82,8 +82,9 @@ std::vector<InspectedToken::Prediction> most_likely(std::span<const double> log_
 
 class Inspector {
  public:
-  Inspector(nn::Gpt& model, const data::Batch& sequences, std::optional<int32_t> separator)
-      : model_(model), config_(model.config()), sequences_(sequences), separator_(separator) {
+  Inspector(nn::Gpt& model, const data::Batch& sequences, std::span<const int64_t> lengths,
+            std::optional<int32_t> separator)
+      : model_(model), config_(model.config()), sequences_(sequences), lengths_(lengths), separator_(separator) {
     const auto ignored = std::count(sequences.targets.begin(), sequences.targets.end(), data::kIgnoreTarget);
     result_.sequences = sequences.rows;
     result_.targets = static_cast<int64_t>(sequences.targets.size()) - ignored;
@@ -94,7 +95,7 @@ class Inspector {
     prepare();
     {
       const NoGradGuard no_grad;
-      for_each_part([&](const data::Batch& part, int64_t first) { measure(part, first); });
+      for_each_part(rows_at_a_time(model_, 1), [&](const data::Batch& part, int64_t first) { measure(part, first); });
       take_means();
       require<DivergedError>(std::isfinite(result_.loss), "inspect: the loss is {}: take an earlier checkpoint",
                              result_.loss);
@@ -105,17 +106,25 @@ class Inspector {
   }
 
  private:
+  // each(part, first): some rows of the sequences, and the index of the first of them.
   template <class Each>
-  void for_each_part(Each each) const {
-    const int64_t rows = rows_at_a_time(model_, 1);
+  void for_each_part(int64_t rows, Each each) const {
     for (int64_t first = 0; first < sequences_.rows; first += rows) {
       each(rows_of(sequences_, first, std::min(rows, sequences_.rows - first)), first);
     }
   }
 
+  // each(row, t, i): position t < length of row `row` of a part that begins with sequence `first`; i = row * T + t.
+  template <class Each>
+  void for_each_position(const data::Batch& part, int64_t first, Each each) const {
+    for (int64_t row = 0; row < part.rows; ++row) {
+      for (int64_t t = 0; t < lengths_[first + row]; ++t) each(row, t, row * part.seq_len + t);
+    }
+  }
+
   void prepare() {
     const auto layers = static_cast<size_t>(config_.num_layers), heads = static_cast<size_t>(config_.num_heads);
-    const int64_t length = sequences_.seq_len;
+    const int64_t length = sequences_.seq_len, kept = std::min(lengths_[0], Inspection::kMaxPatternTokens);
     result_.heads.assign(layers, std::vector<InspectedHead>(heads));
     result_.layers.push_back({.name = "embedding"});
     for (size_t layer = 0; layer < layers; ++layer) result_.layers.push_back({.name = fmt::format("block {}", layer)});
@@ -123,7 +132,7 @@ class Inspector {
     result_.position_loss.assign(static_cast<size_t>(length), 0.0);
     position_targets_.assign(static_cast<size_t>(length), 0.0);
     head_sums_.assign(layers, std::vector<double>(static_cast<size_t>(config_.d_model), 0.0));
-    result_.patterns = zeros({config_.num_layers, config_.num_heads, length, length}, DType::f32);
+    result_.patterns = zeros({config_.num_layers, config_.num_heads, kept, kept}, DType::f32);
   }
 
   // The forward pass of some sequences, and all that is measured of it.
@@ -135,84 +144,96 @@ class Inspector {
     if (first == 0) describe_tokens(part);
     add_losses(logits, part, first);
     for (size_t layer = 0; layer < cache.qkv_.size(); ++layer) {
-      add_scores(cache.qkv_[layer], layer, part, first == 0);
-      add_head_sums(cache.heads_[layer], layer);
+      add_scores(cache.qkv_[layer], layer, part, first);
+      add_head_sums(cache.heads_[layer], layer, part, first);
     }
-    for (int64_t row = 0; row < part.rows; ++row) result_.range.add(score_range(kinds_of(part, row)));
+    for (int64_t row = 0; row < part.rows; ++row) result_.range.add(score_range(kinds_of(part, first, row)));
     for (size_t blocks = 0; blocks < cache.residual_.size(); ++blocks) {
-      add_residual(cache.residual_[blocks], blocks, part, first == 0);
+      add_residual(cache.residual_[blocks], blocks, part, first);
     }
   }
 
-  KeyKinds kinds_of(const data::Batch& part, int64_t row) const {
-    return {std::span(part.inputs).subspan(row * part.seq_len, part.seq_len), separator_};
+  KeyKinds kinds_of(const data::Batch& part, int64_t first, int64_t row) const {
+    return {std::span(part.inputs).subspan(row * part.seq_len, lengths_[first + row]), separator_};
   }
 
   void describe_tokens(const data::Batch& part) {
-    for (int64_t t = 0; t < part.seq_len; ++t) {
+    for (int64_t t = 0; t < lengths_[0]; ++t) {
       InspectedToken& token = result_.tokens.emplace_back();
       token.token = part.inputs[t];
       token.target = part.targets[t];
     }
   }
 
+  // -ln p(target) of a position, whose logits become ln p; 0 without a target.
+  double target_loss(std::vector<double>& logits, const data::Batch& part, int64_t position) const {
+    const auto log_p = std::span(logits).subspan(position * config_.vocab_size, config_.vocab_size);
+    log_softmax(log_p);
+    const int32_t target = part.targets[position];
+    return target == data::kIgnoreTarget ? 0 : -log_p[target];
+  }
+
   void add_losses(const Tensor& logits, const data::Batch& part, int64_t first) {
-    const int64_t vocab_size = config_.vocab_size;
     std::vector<double> values = logits.values();
-    for (int64_t i = 0; i < part.rows * part.seq_len; ++i) {
-      const auto log_p = std::span(values).subspan(i * vocab_size, vocab_size);
-      const int64_t t = i % part.seq_len;
-      const int32_t target = part.targets[i];
-      log_softmax(log_p);
-      const double loss = target == data::kIgnoreTarget ? 0 : -log_p[target];
-      if (first == 0 && i < part.seq_len) {
+    for_each_position(part, first, [&](int64_t row, int64_t t, int64_t i) {
+      const double loss = target_loss(values, part, i);
+      if (first + row == 0) {
         result_.tokens[t].loss = loss;
-        result_.tokens[t].top = most_likely(log_p);
+        result_.tokens[t].top = most_likely(std::span(values).subspan(i * config_.vocab_size, config_.vocab_size));
       }
       result_.loss += loss;
       result_.position_loss[t] += loss;
-      position_targets_[t] += target == data::kIgnoreTarget ? 0 : 1;
-    }
+      position_targets_[t] += part.targets[i] == data::kIgnoreTarget ? 0 : 1;
+    });
   }
 
-  void add_scores(const Tensor& qkv, size_t layer, const data::Batch& part, bool has_first) {
+  void add_scores(const Tensor& qkv, size_t layer, const data::Batch& part, int64_t first) {
     const Tensor pattern = attention_pattern(qkv, config_.num_heads, config_.kv_heads());
-    const int64_t size = part.seq_len * part.seq_len, heads = config_.num_heads;
+    const int64_t width = part.seq_len, heads = config_.num_heads;
     const float* const values = pattern.data<float>();
     for (int64_t row = 0; row < part.rows; ++row) {
-      const KeyKinds kinds = kinds_of(part, row);
+      const KeyKinds kinds = kinds_of(part, first, row);
       for (int64_t head = 0; head < heads; ++head) {
-        const std::span one(values + (row * heads + head) * size, static_cast<size_t>(size));
-        result_.heads[layer][head].scores.add(head_scores(one, kinds));
+        const std::span one(values + (row * heads + head) * width * width, static_cast<size_t>(width * width));
+        result_.heads[layer][head].scores.add(head_scores(one, width, kinds));
       }
     }
-    if (!has_first) return;
-    std::copy_n(values, heads * size, result_.patterns.data<float>() + static_cast<int64_t>(layer) * heads * size);
+    if (first == 0) keep_patterns(values, layer, width);
   }
 
-  void add_head_sums(const Tensor& z, size_t layer) {
+  // values (H, width, width): of the first sequence.
+  void keep_patterns(const float* values, size_t layer, int64_t width) {
+    const int64_t heads = config_.num_heads, kept = result_.patterns.shape()[2];
+    float* to = result_.patterns.data<float>() + static_cast<int64_t>(layer) * heads * kept * kept;
+    for (int64_t row = 0; row < heads * kept; ++row) {
+      to = std::copy_n(values + (row / kept * width + row % kept) * width, kept, to);
+    }
+  }
+
+  void add_head_sums(const Tensor& z, size_t layer, const data::Batch& part, int64_t first) {
     const std::vector<double> values = z.values();
     std::vector<double>& sums = head_sums_[layer];
-    for (size_t i = 0; i < values.size(); ++i) sums[i % sums.size()] += values[i];
+    for_each_position(part, first, [&](int64_t, int64_t, int64_t i) {
+      for (size_t c = 0; c < sums.size(); ++c) sums[c] += values[static_cast<size_t>(i) * sums.size() + c];
+    });
   }
 
-  void add_residual(const Tensor& x, size_t blocks, const data::Batch& part, bool has_first) {
+  void add_residual(const Tensor& x, size_t blocks, const data::Batch& part, int64_t first) {
     InspectedLayer& layer = result_.layers[blocks];
-    for (const double value : x.values()) layer.residual_rms += square(value);
+    const std::vector<double> residual = x.values();
     std::vector<double> values = model_.head(x).values();
-    for (size_t i = 0; i < part.targets.size(); ++i) {
-      const auto log_p = std::span(values).subspan(i * config_.vocab_size, config_.vocab_size);
-      log_softmax(log_p);
-      const double loss = part.targets[i] == data::kIgnoreTarget ? 0 : -log_p[part.targets[i]];
+    for_each_position(part, first, [&](int64_t row, int64_t t, int64_t i) {
+      for (int64_t c = 0; c < config_.d_model; ++c) layer.residual_rms += square(residual[i * config_.d_model + c]);
+      const double loss = target_loss(values, part, i);
       layer.lens_loss += loss;
-      if (has_first && i < static_cast<size_t>(part.seq_len)) result_.tokens[i].lens_loss.push_back(loss);
-    }
+      if (first + row == 0) result_.tokens[t].lens_loss.push_back(loss);
+    });
   }
 
   // Sums become means.
   void take_means() {
     const auto sequences = static_cast<double>(result_.sequences), targets = static_cast<double>(result_.targets);
-    const double positions = sequences * static_cast<double>(sequences_.seq_len);
+    const auto positions = static_cast<double>(std::accumulate(lengths_.begin(), lengths_.end(), int64_t{0}));
     result_.loss /= targets;
     result_.range.divide_by(sequences);
     for (auto& layer : result_.heads) {
@@ -239,7 +260,7 @@ class Inspector {
   double loss_sum(nn::ForwardHook& hook) const {
     const Device device = model_.parameters().device();
     double sum = 0;
-    for_each_part([&](const data::Batch& part, int64_t) {
+    for_each_part(rows_at_a_time(model_, 1), [&](const data::Batch& part, int64_t) {
       if (!has_target(part)) return;
       const Shape shape{part.rows, part.seq_len};
       sum += model_
@@ -271,7 +292,8 @@ class Inspector {
   void measure_parameters() {
     const Device device = model_.parameters().device();
     model_.parameters().zero_gradients();
-    for_each_part([&](const data::Batch& part, int64_t) {
+    model_.set_recompute(true);  // whatever the run could train, one row at a time fits into memory
+    for_each_part(1, [&](const data::Batch& part, int64_t) {
       if (!has_target(part)) return;
       const Shape shape{part.rows, part.seq_len};
       backward(model_.loss(from_tokens(shape, part.inputs, device), from_tokens(shape, part.targets, device), {},
@@ -292,6 +314,7 @@ class Inspector {
   nn::Gpt& model_;
   const nn::GptConfig config_;
   const data::Batch& sequences_;
+  std::span<const int64_t> lengths_;
   std::optional<int32_t> separator_;
   Inspection result_;
   std::vector<double> position_targets_;        // (T), the number of targets at each position
@@ -300,8 +323,17 @@ class Inspector {
 
 }  // namespace
 
-Inspection inspect(nn::Gpt& model, const data::Batch& sequences, std::optional<int32_t> separator) {
-  return Inspector(model, sequences, separator).run();
+Inspection inspect(nn::Gpt& model, const data::Batch& sequences, std::span<const int64_t> lengths,
+                   std::optional<int32_t> separator) {
+  return Inspector(model, sequences, lengths, separator).run();
+}
+
+std::vector<int64_t> lengths_by_targets(const data::Batch& sequences) {
+  std::vector<int64_t> lengths(static_cast<size_t>(sequences.rows), 1);
+  for (int64_t i = 0; i < sequences.rows * sequences.seq_len; ++i) {
+    if (sequences.targets[i] != data::kIgnoreTarget) lengths[i / sequences.seq_len] = i % sequences.seq_len + 1;
+  }
+  return lengths;
 }
 
 }  // namespace heed::train

@@ -5,6 +5,8 @@
 // changed, but for the gradients of its parameters.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,12 +55,18 @@ struct Inspection {
   std::vector<std::vector<InspectedHead>> heads;  // (L, H)
   std::vector<InspectedLayer> layers;             // the embedding, L blocks, the head
   std::vector<double> position_loss;              // (T), the mean over the targets at each position, NaN without one
-  std::vector<InspectedToken> tokens;             // of the first sequence
-  Tensor patterns;                                // (L, H, T, T), of the first sequence
+  std::vector<InspectedToken> tokens;             // of the first sequence, without padding
+  Tensor patterns;  // (L, H, P, P), of the first P tokens of the first sequence, at most kMaxPatternTokens
+  static constexpr int64_t kMaxPatternTokens = 256;
 };
 
-// sequences: at least one, of at most seq_len tokens each. separator: as in KeyKinds. Throws DataError if there is no
-// target, DivergedError if the loss is not finite.
-Inspection inspect(nn::Gpt& model, const data::Batch& sequences, std::optional<int32_t> separator);
+// sequences: at least one, of at most seq_len tokens each. lengths: the number of tokens of each that are no padding,
+// at least 1; padding counts in nothing. separator: as in KeyKinds. Throws DataError if there is no target,
+// DivergedError if the loss is not finite.
+Inspection inspect(nn::Gpt& model, const data::Batch& sequences, std::span<const int64_t> lengths,
+                   std::optional<int32_t> separator);
+
+// The lengths of sequences that end with their last target; without a target 1.
+std::vector<int64_t> lengths_by_targets(const data::Batch& sequences);
 
 }  // namespace heed::train

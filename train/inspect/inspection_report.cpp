@@ -2,15 +2,18 @@
 
 #include <cmath>
 
+#include "data/io/utf8.hpp"
 #include "train/output/json.hpp"
 #include "train/output/number_text.hpp"
 #include "train/output/progress.hpp"
 #include "train/output/table.hpp"
+#include "train/run/run_mark.hpp"
 
 namespace heed::train {
 namespace {
 
 constexpr int64_t kColumns = 80;
+constexpr int64_t kMostHeatMaps = 12;  // layers, and heads of a layer, in the picture
 
 std::string share_text(double share) { return fmt::format("{:.2f}", share); }
 
@@ -98,8 +101,8 @@ std::string positions_table(const InspectionReport& report) {
     const double exact = mean_of(report.exact_position_loss, begin, end);
     rows.back().insert(rows.back().end(), {loss_text(exact), loss_text(mean - exact)});
   }
-  return in_columns(rows, {0}) + "Context: the number of tokens before the target." +
-         std::string(has_exact ? " Bayes: the lowest loss that a model can reach." : "") + "\n";
+  return in_columns(rows, {0}) + "Context: number of tokens before the target." +
+         std::string(has_exact ? " Bayes: the lowest possible loss." : "") + "\n";
 }
 
 std::string tokens_table(const InspectionReport& report) {
@@ -123,7 +126,7 @@ Tensor vector_of(const std::vector<double>& values) {
 void add_heads(CheckpointContent& content, const Inspection& inspection) {
   const auto layers = static_cast<int64_t>(inspection.heads.size());
   const auto heads = static_cast<int64_t>(inspection.heads[0].size());
-  const auto length = static_cast<int64_t>(inspection.tokens.size());
+  const auto length = static_cast<int64_t>(inspection.range.uniform.offset.size());
   std::vector<double> scores, entropy, distance, mean_ablation, offset;
   std::string names;
   for (const auto& layer : inspection.heads) {
@@ -152,8 +155,8 @@ void add_heads(CheckpointContent& content, const Inspection& inspection) {
 
 std::string inspection_text(const InspectionReport& report) {
   const Inspection& inspection = report.inspection;
-  std::string text = fmt::format("{}\n{}: loss {} over {} targets\n\n", report.checkpoint, report.description,
-                                 loss_text(inspection.loss), inspection.targets);
+  std::string text = fmt::format("{}\n{}: loss {} over {} targets\n\n", data::printable(report.checkpoint),
+                                 report.description, loss_text(inspection.loss), inspection.targets);
   if (report.shows_tokens) text += tokens_table(report) + "\n";
   text += heads_table(inspection) + "\n" + layers_table(inspection);
   if (!report.shows_tokens) text += "\n" + positions_table(report);
@@ -175,25 +178,27 @@ std::string heads_csv(const Inspection& inspection) {
 
 std::string heads_document(const InspectionReport& report) {
   const Inspection& inspection = report.inspection;
-  const auto length = static_cast<int64_t>(inspection.tokens.size()), shown = std::min<int64_t>(length, 64);
+  const int64_t length = inspection.patterns.shape()[2], shown = std::min<int64_t>(length, 64);
   std::vector<std::string> tokens, layers;
   for (int64_t t = 0; t < shown; ++t) tokens.push_back(json::text(report.token_text(inspection.tokens[t].token)));
-  const float* pattern = inspection.patterns.data<float>();
-  for (const auto& layer : inspection.heads) {
+  const auto most = static_cast<size_t>(kMostHeatMaps);
+  for (size_t l = 0; l < std::min(most, inspection.heads.size()); ++l) {
     std::vector<std::string> heads;
-    for (const InspectedHead& head : layer) {
+    for (size_t h = 0; h < std::min(most, inspection.heads[l].size()); ++h) {
+      const float* const pattern = inspection.patterns.data<float>() +
+                                   static_cast<int64_t>(l * inspection.heads[l].size() + h) * length * length;
       std::vector<std::string> rows;
       for (int64_t i = 0; i < shown; ++i) {
         rows.push_back(fmt::format("[{:.3g}]", fmt::join(pattern + i * length, pattern + i * length + shown, ",")));
       }
-      heads.push_back(json::object({{"name", json::text(head.name.name)}, {"pattern", json::list(rows)}}));
-      pattern += length * length;
+      heads.push_back(
+          json::object({{"name", json::text(inspection.heads[l][h].name.name)}, {"pattern", json::list(rows)}}));
     }
     layers.push_back(json::list(heads));
   }
   return json::object(
       {{"figure", json::text("heads")},
-       {"title", json::text(report.checkpoint)},
+       {"title", json::text(data::printable(report.checkpoint))},
        {"subtitle", json::text(fmt::format(
                         "Attention patterns (rows: queries, columns: keys) of the first {} tokens of the first of {}",
                         shown, report.description))},
@@ -223,7 +228,7 @@ CheckpointContent inspection_content(const InspectionReport& report) {
   content.tensors["lens_loss"] = vector_of(lens);
   content.tensors["token_loss"] = vector_of(token_loss);
   content.tensors["token_lens_loss"] =
-      from_values({static_cast<int64_t>(lens.size()), shape[1]}, DType::f64, token_lens);
+      from_values({static_cast<int64_t>(lens.size()), static_cast<int64_t>(token_loss.size())}, DType::f64, token_lens);
   return content;
 }
 

@@ -22,25 +22,21 @@ struct InspectionReport {
 
 std::string inspection_text(const InspectionReport& report);
 
-// The first line of heads.csv.
-inline constexpr std::string_view kHeadsHeader =
-    "layer,head,name,relative_score,entropy,distance,current,previous,first,duplicate,induction,segment,older_half,"
-    "mean_ablation\n";
-// One row for each head; the scores are those of train/inspect/head_scores.hpp.
+// heads.csv: one row for each head; the scores are those of train/inspect/head_scores.hpp.
 std::string heads_csv(const Inspection& inspection);
 
 // The JSON document of the figure "heads" of plot.py: the attention patterns of the first 64 tokens of the first
-// sequence.
+// sequence, of at most 12 layers and 12 heads of each.
 //   {"figure", "title", "subtitle", "tokens": [text], "layers": [[{"name", "pattern": [[p]]}]]}
 std::string heads_document(const InspectionReport& report);
 
-// N sequences of T tokens, L layers of H heads:
-//   /tensors/patterns (L, H, T, T) f32       of the first sequence
+// N sequences of T tokens, without padding the first one has F; L layers of H heads:
+//   /tensors/patterns (L, H, P, P) f32       of the first P tokens of the first sequence (Inspection::patterns)
 //   /tensors/tokens, targets (N, T) i32      targets: -1 if there is none
 //   /tensors/scores (L, H, 7), entropy, distance, mean_ablation (L, H), offset (L, H, T) f64
 //   /tensors/uniform, largest (7) f64        the range of the scores (ScoreRange)
 //   /tensors/exact_position_loss (T) f64     if the dataset's exact distribution is known
-//   /tensors/position_loss (T), lens_loss (L + 1) f64, token_loss (T), token_lens_loss (L + 1, T) of the first sequence
+//   /tensors/position_loss (T), lens_loss (L + 1) f64, token_loss (F), token_lens_loss (L + 1, F) of the first sequence
 //   /texts/kind "inspection", checkpoint, sequences, names (a line for each head), scores (a line for each score)
 CheckpointContent inspection_content(const InspectionReport& report);
 

@@ -12,7 +12,9 @@ namespace heed::train {
 namespace fs = std::filesystem;
 
 std::string draw_picture(const std::string& document, const std::string& format) {
-  return run_python(plot_script(), {format}, document);
+  std::string picture = run_python(plot_script(), {format}, document);
+  require<PythonError>(picture.starts_with(format == "svg" ? "<?xml " : "\x89PNG"), "python3 did not draw a picture");
+  return picture;
 }
 
 std::string picture_format(const fs::path& file) {

@@ -108,6 +108,13 @@ class SweepFiles {
     return rows;
   }
 
+  bool is_complete(size_t arm, const std::string& seed) const {
+    for (const size_t row : rows_of(runs_, arm)) {
+      if (runs_.text(row, "seed") == seed) return runs_.text(row, "status") == "completed";
+    }
+    return false;
+  }
+
   // Of the first run of the arm that has one.
   std::optional<StoredSummary> summary(size_t arm) const {
     for (const size_t row : rows_of(runs_, arm)) {
@@ -127,7 +134,8 @@ class SweepFiles {
 
 std::string question_html(const SweepFiles& sweep) {
   int64_t complete = 0;
-  for (const size_t arm : sweep.all_arms()) complete += static_cast<int64_t>(*sweep.arms().number(arm, "complete"));
+  for (const size_t arm : sweep.all_arms())
+    complete += static_cast<int64_t>(sweep.arms().number(arm, "complete").value_or(0));
   std::vector<std::pair<std::string, std::string>> facts{
       {"Arms", fmt::format("{}", sweep.arms().rows())},
       {"Runs", fmt::format("{}, of which {} complete", sweep.runs().rows(), complete)},
@@ -190,10 +198,13 @@ std::string losses_html(const SweepFiles& sweep) {
 std::string costs_html(const SweepFiles& sweep) {
   const CsvTable &arms = sweep.arms(), &speed = sweep.speed();
   const auto mean = [&](size_t arm, const char* column) -> std::optional<double> {
-    double sum = 0;
-    const std::vector<size_t> of_arm = sweep.rows_of(speed, arm);
-    for (const size_t row : of_arm) sum += speed.number(row, column).value_or(0);
-    return of_arm.empty() ? std::nullopt : std::optional(sum / static_cast<double>(of_arm.size()));
+    double sum = 0, count = 0;
+    for (const size_t row : sweep.rows_of(speed, arm)) {
+      if (!sweep.is_complete(arm, speed.text(row, "seed"))) continue;
+      sum += speed.number(row, column).value_or(0);
+      ++count;
+    }
+    return count == 0 ? std::nullopt : std::optional(sum / count);
   };
   std::vector<std::vector<HtmlCell>> rows{
       {"arm", "parameters", "head size", "KV cache", "activations", "peak memory", "tokens/s", "gradient spikes"}};
@@ -208,7 +219,7 @@ std::string costs_html(const SweepFiles& sweep) {
                     count_or_empty(mean(arm, "tokens_per_s")),
                     spikes ? number_text(*spikes) : ""});
   }
-  return html_table("Size and cost: means over the runs; the KV cache is that of one full sequence.", rows);
+  return html_table("Size and cost: means over the completed runs; the KV cache is that of one full sequence.", rows);
 }
 
 // When each arm began to use more context; empty for a dataset without entropies.

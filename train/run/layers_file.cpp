@@ -16,12 +16,17 @@ namespace fs = std::filesystem;
 // The header and the rows of the steps up to `step`. Text after them may be truncated by a kill.
 std::string text_until(const fs::path& path, int64_t step) {
   if (!fs::exists(fs::symlink_status(path))) return std::string(kLayersHeader);
-  const data::PosixFile file(path.string(), data::PosixFile::Access::read);
-  std::string text(static_cast<size_t>(file.size()), '\0');
-  file.read(0, text);
+  std::string text;
+  try {
+    const data::PosixFile file(path.string(), data::PosixFile::Access::read);
+    text.resize(static_cast<size_t>(file.size()));
+    file.read(0, text);
+  } catch (const DataError& error) {
+    throw CheckpointError(fmt::format("{}; move it away and a new one is started", error.what()));
+  }
   require<CheckpointError>(text.starts_with(kLayersHeader),
-                           "resume: {} does not begin with the line {}; move it away and a new one is started",
-                           file.name(), kLayersHeader.substr(0, kLayersHeader.size() - 1));
+                           "{} does not begin with the line {}; move it away and a new one is started",
+                           data::quoted_path(path.string()), kLayersHeader.substr(0, kLayersHeader.size() - 1));
   size_t end = kLayersHeader.size();
   for (size_t next; (next = text.find('\n', end)) != std::string::npos; end = next + 1) {
     int64_t number = 0;
@@ -35,7 +40,7 @@ std::string text_until(const fs::path& path, int64_t step) {
 }  // namespace
 
 LayersFile::LayersFile(const fs::path& path, std::optional<int64_t> resumed_step) : path_(path) {
-  const std::string text = resumed_step ? text_until(path, *resumed_step) : std::string(kLayersHeader);
+  const std::string text = text_until(path, resumed_step.value_or(0));
   try {
     data::write_file_durably(path, text);
   } catch (const CheckpointError& error) {

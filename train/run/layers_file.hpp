@@ -11,6 +11,7 @@
 
 namespace heed::train {
 
+inline constexpr const char* kLayersFile = "layers.csv";
 inline constexpr std::string_view kLayersHeader = "step,layer,weight_norm,grad_norm,update_norm\n";
 
 class LayersFile {

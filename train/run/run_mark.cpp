@@ -25,7 +25,7 @@ constexpr std::string_view kConfigTitle = "# The resolved config of this run, wr
 constexpr std::string_view kChecksumTitle = "# checksum ";
 constexpr std::string_view kConfigAdvice =
     "# --resume writes it again, unless it was edited: then it stays as it is.\n";
-constexpr const char* kRunFiles[] = {"config.toml", "metrics.csv", "layers.csv", "summary.json", kPlotFile};
+constexpr const char* kRunFiles[] = {"config.toml", "metrics.csv", kLayersFile, "summary.json", kPlotFile};
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -86,7 +86,7 @@ bool is_own_event_file(const fs::path& path) {
 bool is_own_inspect_file(const fs::path& path) {
   const bool is_known = std::find(std::begin(kInspectFiles), std::end(kInspectFiles), path.filename().string()) !=
                         std::end(kInspectFiles);
-  return is_plain_file(path) && (is_known || has_temporary_name(path));
+  return is_plain_file(path) && ((is_known && may_replace_inspect_file(path)) || has_temporary_name(path));
 }
 
 // The folders in a run folder that heed makes, and which of their entries it wrote.
@@ -169,6 +169,7 @@ std::optional<fs::path> find_foreign(const fs::path& folder) {
     if (!is_plain_file(entry) || !(is_run_file || has_temporary_name(entry))) return entry;
     // heed may never have drawn it (train.plot), and users draw pictures of runs themselves.
     if (name == kPlotFile && !may_replace_picture(entry)) return entry;
+    if (name == kLayersFile && !read_start(entry, 4096).starts_with(kLayersHeader)) return entry;
   }
   for (const fs::path& entry : entries(folder / kHeedFolder)) {
     const std::string name = entry.filename().string();
@@ -248,6 +249,19 @@ bool may_replace_summary(const fs::path& path) {
   const std::string text = read_start(path, 64);
   // The second form was written by versions without the mark.
   return text.starts_with("{\n  \"written_by\": \"heed ") || text.starts_with("{\n  \"steps\": ");
+}
+
+bool may_replace_inspect_file(const fs::path& path) {
+  if (!is_there(path)) return true;
+  if (path.extension() == ".svg") return is_plain_file(path) && may_replace_picture(path);
+  if (path.extension() == ".csv") return read_start(path, kHeadsHeader.size()) == kHeadsHeader;
+  if (read_start(path, kCheckpointMark.size()) != kCheckpointMark) return false;
+  try {
+    const CheckpointContent content = load_checkpoint(path);
+    return content.texts.contains("kind") && content.text("kind") == "inspection";
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 bool may_replace_picture(const fs::path& path) {

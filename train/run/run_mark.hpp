@@ -70,6 +70,14 @@ std::optional<std::filesystem::path> find_not_plain(const std::filesystem::path&
 std::string summary_start();
 bool may_replace_summary(const std::filesystem::path& path);
 
+// The first line of heads.csv.
+inline constexpr std::string_view kHeadsHeader =
+    "layer,head,name,relative_score,entropy,distance,current,previous,first,duplicate,induction,segment,older_half,"
+    "mean_ablation\n";
+
+// Whether the file, one of kInspectFiles, is missing or was written by heed inspect.
+bool may_replace_inspect_file(const std::filesystem::path& path);
+
 // Whether the file is missing, or is a picture whose metadata names heed as its creator: the SVG element dc:creator, or
 // the PNG text "Software".
 bool may_replace_picture(const std::filesystem::path& path);

@@ -26,7 +26,8 @@ std::string layer_name(const std::string& parameter) {
 }
 
 ParameterNormMeter::ParameterNormMeter(const nn::ParameterStore& store) : store_(store) {
-  for (const nn::ParameterStore::Entry& entry : store.entries()) before_.push_back(entry.values.values());
+  for (const nn::ParameterStore::Entry& entry : store.entries())
+    before_.push_back(entry.values.clone().to(Device::cpu));
 }
 
 std::vector<ParameterNorms> ParameterNormMeter::measure() const {
@@ -39,7 +40,8 @@ std::vector<ParameterNorms> ParameterNormMeter::measure() const {
     if (layer == layers.end()) layer = layers.insert(layers.end(), {.layer = name});
     const std::vector<double> after = entry.values.values();
     std::vector<double> update = after;
-    for (size_t j = 0; j < after.size(); ++j) update[j] -= before_[i][j];
+    const std::vector<double> before = before_[i].values();
+    for (size_t j = 0; j < after.size(); ++j) update[j] -= before[j];
     layer->weight += sum_of_squares(after);
     layer->grad += sum_of_squares(entry.tensor.grad().values());
     layer->update += sum_of_squares(update);

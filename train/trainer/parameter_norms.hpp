@@ -31,7 +31,7 @@ class ParameterNormMeter {
 
  private:
   const nn::ParameterStore& store_;
-  std::vector<std::vector<double>> before_;  // of each entry of the store
+  std::vector<Tensor> before_;  // the weights of each entry of the store, on the CPU
 };
 
 }  // namespace heed::train

@@ -49,7 +49,9 @@ TEST(MarkovInContext, EachStrategyIsBetterThanTheOneBefore) {
     EXPECT_EQ(losses[k].name, names[k]);
     EXPECT_FALSE(losses[k].context_tokens.has_value());
     EXPECT_LE(losses[k].standard_error, test::kReferenceError);
-    if (k > 0) EXPECT_LT(losses[k].nats, losses[k - 1].nats - test::kBetterStrategy);
+    if (k > 0) {
+      EXPECT_LT(losses[k].nats, losses[k - 1].nats - test::kBetterStrategy);
+    }
   }
 }
 

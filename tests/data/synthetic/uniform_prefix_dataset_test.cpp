@@ -52,7 +52,9 @@ TEST(UniformPrefix, OffsetsMayBeFarApart) {
   EXPECT_EQ(losses[2].name, "2-offset");
   for (size_t k = 0; k < losses.size(); ++k) {
     EXPECT_LE(losses[k].standard_error, test::kReferenceError);
-    if (k > 0) EXPECT_LT(losses[k].nats, losses[k - 1].nats - test::kBetterStrategy) << k;
+    if (k > 0) {
+      EXPECT_LT(losses[k].nats, losses[k - 1].nats - test::kBetterStrategy) << k;
+    }
   }
 }
 

@@ -33,7 +33,7 @@ class Reports(CommandLine):
     def report(self, folder, *arguments, **environment):
         result = self.heed("report", folder, *arguments, **environment)
         self.assertEqual(result.stderr, "")
-        return Page(self.folder / result.stdout.splitlines()[0]).check(self)
+        return Page(self.folder / result.stdout.splitlines()[0].split(" (")[0]).check(self)
 
     def without_matplotlib(self):
         folder = self.folder / "bin"

@@ -24,7 +24,7 @@ TEST(HeadReference, ScoresAreThoseOfTransformerLens) {
                           .seq_len = inputs.shape()[1],
                           .inputs = {tokens, tokens + inputs.numel()},
                           .targets = {tokens, tokens + inputs.numel()}};
-  const Inspection found = inspect(model, batch, std::nullopt);
+  const Inspection found = inspect(model, batch, lengths_by_targets(batch), std::nullopt);
   const std::vector<double> expected = fixture.tensors.at("scores").values();
   size_t i = 0;
   for (const HeadScore score : {HeadScore::previous, HeadScore::duplicate, HeadScore::induction}) {

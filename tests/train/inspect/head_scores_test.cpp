@@ -22,7 +22,8 @@ const KeyKinds kKinds(kTokens, 9);
 const int64_t kLength = 8;
 
 TEST(HeadScores, PreviousToken) {
-  const HeadScores scores = head_scores(hard_pattern(kLength, [](int64_t i) { return i == 0 ? 0 : i - 1; }), kKinds);
+  const HeadScores scores =
+      head_scores(hard_pattern(kLength, [](int64_t i) { return i == 0 ? 0 : i - 1; }), kLength, kKinds);
   EXPECT_NEAR(scores.of(HeadScore::previous), 7.0 / 8, test::kSixDigits);
   EXPECT_NEAR(scores.of(HeadScore::current), 1.0 / 8, test::kSixDigits);  // of query 0
   EXPECT_NEAR(scores.of(HeadScore::first), 2.0 / 8, test::kSixDigits);    // of queries 0 and 1
@@ -35,11 +36,11 @@ TEST(HeadScores, PreviousToken) {
 
 TEST(HeadScores, InductionAndDuplicate) {
   const auto after_copy = [](int64_t i) { return i >= 4 && i < 7 ? i - 3 : int64_t{0}; };
-  const HeadScores induction = head_scores(hard_pattern(kLength, after_copy), kKinds);
+  const HeadScores induction = head_scores(hard_pattern(kLength, after_copy), kLength, kKinds);
   EXPECT_NEAR(induction.of(HeadScore::induction), 3.0 / 8, test::kSixDigits);
   EXPECT_EQ(induction.of(HeadScore::duplicate), 0);
   const auto copy = [](int64_t i) { return i >= 4 && i < 7 ? i - 4 : i; };
-  const HeadScores duplicate = head_scores(hard_pattern(kLength, copy), kKinds);
+  const HeadScores duplicate = head_scores(hard_pattern(kLength, copy), kLength, kKinds);
   EXPECT_NEAR(duplicate.of(HeadScore::duplicate), 3.0 / 8, test::kSixDigits);
   EXPECT_EQ(duplicate.of(HeadScore::induction), 0);
   const ScoreRange range = score_range(kKinds);
@@ -64,22 +65,43 @@ TEST(HeadScores, UniformAttention) {
 TEST(HeadScores, NamesTheOffsetThatIsAttendedTo) {
   const std::vector<int32_t> distinct = {0, 1, 2, 3, 4, 5, 6, 7};
   const KeyKinds kinds(distinct, std::nullopt);
-  const HeadScores scores = head_scores(hard_pattern(kLength, [](int64_t i) { return i < 3 ? i : i - 3; }), kinds);
+  const HeadScores scores =
+      head_scores(hard_pattern(kLength, [](int64_t i) { return i < 3 ? i : i - 3; }), kLength, kinds);
   const HeadName head = name_head(scores, score_range(kinds));
   EXPECT_EQ(head.name, "offset 3");
   EXPECT_NEAR(head.relative, 1, test::kSixDigits);
   EXPECT_NEAR(scores.of(HeadScore::older_half), 3.0 / 8, test::kSixDigits);  // 3 -> 0, 4 -> 1, 5 -> 2, not 6 -> 3
 }
 
+TEST(HeadScores, AnAttentionSinkIsNoOffset) {
+  std::vector<float> pattern(kLength * kLength);
+  for (int64_t i = 0; i < kLength; ++i) {
+    pattern[i * kLength] += 0.9F;
+    pattern[i * kLength + i] += 0.1F;
+  }
+  EXPECT_EQ(name_head(head_scores(pattern, kLength, kKinds), score_range(kKinds)).name, "first token");
+}
+
+TEST(HeadScores, PaddingDoesNotCount) {
+  const std::vector<int32_t> tokens = {4, 1, 2};
+  const KeyKinds kinds(tokens, std::nullopt);
+  const std::vector<float> previous = hard_pattern(kLength, [](int64_t i) { return i == 0 ? 0 : i - 1; });
+  const HeadScores scores = head_scores(previous, kLength, kinds);
+  EXPECT_NEAR(scores.of(HeadScore::previous), 2.0 / 3, test::kSixDigits);
+  EXPECT_EQ(scores.offset.size(), 3);
+}
+
 TEST(HeadScores, MeansOverSequences) {
-  HeadScores scores = head_scores(hard_pattern(kLength, [](int64_t i) { return i; }), kKinds);
-  scores.add(head_scores(hard_pattern(kLength, [](int64_t) { return 0; }), kKinds));
+  HeadScores scores = head_scores(hard_pattern(kLength, [](int64_t i) { return i; }), kLength, kKinds);
+  scores.add(head_scores(hard_pattern(kLength, [](int64_t) { return 0; }), kLength, kKinds));
   scores.divide_by(2);
   EXPECT_NEAR(scores.of(HeadScore::current), (1 + 1.0 / 8) / 2, test::kSixDigits);
   EXPECT_NEAR(scores.offset[0], (1 + 1.0 / 8) / 2, test::kSixDigits);
 }
 
-TEST(HeadScores, RefusesAPatternOfAnotherSize) { EXPECT_THROW(head_scores(std::vector<float>(9), kKinds), ShapeError); }
+TEST(HeadScores, RefusesAPatternOfAnotherSize) {
+  EXPECT_THROW(head_scores(std::vector<float>(9), 3, kKinds), ShapeError);
+}
 
 }  // namespace
 }  // namespace heed::train

@@ -14,6 +14,7 @@ namespace heed::train {
 namespace {
 
 constexpr int64_t kVocab = 8, kLength = 16, kWidth = 32, kHeadSize = 16;
+const std::vector<int64_t> kLengths = {kLength, kLength};
 
 // Two layers of two heads. Columns 0 to 7 of the residual stream are the token, 8 to 23 the position, 24 to 31 the
 // token before, which head 0.0 writes there: it attends to the previous token. Head 1.0 attends to the tokens whose
@@ -61,7 +62,7 @@ class PlantedHeads : public testing::Test {
 };
 
 TEST_F(PlantedHeads, AreNamed) {
-  const Inspection found = inspect(model_, sequences(), std::nullopt);
+  const Inspection found = inspect(model_, sequences(), kLengths, std::nullopt);
   EXPECT_EQ(found.heads[0][0].name.name, "previous token");
   EXPECT_EQ(found.heads[1][0].name.name, "induction");
   EXPECT_EQ(found.heads[0][1].name.name, "mixed");
@@ -74,21 +75,23 @@ TEST_F(PlantedHeads, AreNamed) {
 }
 
 TEST_F(PlantedHeads, OnlyAHeadThatIsUsedContributes) {
-  const Inspection found = inspect(model_, sequences(), std::nullopt);
+  const Inspection found = inspect(model_, sequences(), kLengths, std::nullopt);
   EXPECT_GT(std::abs(found.heads[0][0].mean_ablation), test::kTransformerLens);  // writes to the residual stream
   EXPECT_NEAR(found.heads[1][0].mean_ablation, 0, test::kF32);
   EXPECT_NEAR(found.heads[0][1].mean_ablation, 0, test::kF32);
 }
 
 TEST_F(PlantedHeads, PatternsAreProbabilitiesOfThePast) {
-  const Inspection found = inspect(model_, sequences(), std::nullopt);
+  const Inspection found = inspect(model_, sequences(), kLengths, std::nullopt);
   const std::vector<double> patterns = found.patterns.values();
   ASSERT_EQ(patterns.size(), 2 * 2 * kLength * kLength);
   for (int64_t row = 0; row < 4 * kLength; ++row) {
     double sum = 0;
     for (int64_t j = 0; j < kLength; ++j) {
       const double p = patterns[row * kLength + j];
-      if (j > row % kLength) EXPECT_EQ(p, 0);
+      if (j > row % kLength) {
+        EXPECT_EQ(p, 0);
+      }
       sum += p;
     }
     EXPECT_NEAR(sum, 1, test::kSixDigits);
@@ -97,7 +100,7 @@ TEST_F(PlantedHeads, PatternsAreProbabilitiesOfThePast) {
 
 TEST_F(PlantedHeads, LossesAreThoseOfTheModel) {
   const data::Batch batch = sequences();
-  const Inspection found = inspect(model_, batch, std::nullopt);
+  const Inspection found = inspect(model_, batch, kLengths, std::nullopt);
   const NoGradGuard no_grad;
   const Shape shape{batch.rows, batch.seq_len};
   const double loss = model_.loss(from_tokens(shape, batch.inputs), from_tokens(shape, batch.targets), {}).item();
@@ -116,9 +119,35 @@ TEST_F(PlantedHeads, LossesAreThoseOfTheModel) {
   EXPECT_NEAR(of_first / kLength, model_.loss(first, targets, {}).item(), test::kF32);
 }
 
+// A sequence that is padded gives what it gives alone.
+TEST_F(PlantedHeads, PaddingCountsInNothing) {
+  constexpr int64_t kShort = 5;
+  const std::vector<int32_t> tokens = {3, 1, 4, 3, 1}, targets = {1, 4, 3, 1, 0};
+  const data::Batch alone{.rows = 1, .seq_len = kShort, .inputs = tokens, .targets = targets};
+  data::Batch padded{.rows = 1, .seq_len = kLength, .inputs = tokens, .targets = targets};
+  padded.inputs.resize(kLength, 0);
+  padded.targets.resize(kLength, data::kIgnoreTarget);
+  EXPECT_EQ(lengths_by_targets(padded), std::vector<int64_t>{kShort});
+  const Inspection a = inspect(model_, alone, lengths_by_targets(alone), std::nullopt);
+  const Inspection b = inspect(model_, padded, lengths_by_targets(padded), std::nullopt);
+  EXPECT_NEAR(a.loss, b.loss, test::kF32);
+  EXPECT_EQ(a.tokens.size(), b.tokens.size());
+  EXPECT_EQ(a.patterns.shape(), b.patterns.shape());
+  for (size_t layer = 0; layer < a.heads.size(); ++layer) {
+    EXPECT_NEAR(a.layers[layer].residual_rms, b.layers[layer].residual_rms, test::kF32);
+    for (size_t h = 0; h < a.heads[layer].size(); ++h) {
+      const InspectedHead &x = a.heads[layer][h], &y = b.heads[layer][h];
+      EXPECT_EQ(x.name.name, y.name.name);
+      EXPECT_NEAR(x.mean_ablation, y.mean_ablation, test::kF32);
+      EXPECT_NEAR(x.scores.entropy, y.scores.entropy, test::kF32);
+      EXPECT_NEAR(x.scores.of(HeadScore::induction), y.scores.of(HeadScore::induction), test::kF32);
+    }
+  }
+}
+
 TEST_F(PlantedHeads, GradientsAreThoseOfTheMeanLoss) {
   const data::Batch batch = sequences();
-  const Inspection found = inspect(model_, batch, std::nullopt);
+  const Inspection found = inspect(model_, batch, kLengths, std::nullopt);
   model_.parameters().zero_gradients();
   const Shape shape{batch.rows, batch.seq_len};
   backward(model_.loss(from_tokens(shape, batch.inputs), from_tokens(shape, batch.targets), {}));
@@ -157,7 +186,7 @@ TEST(AttentionPattern, IsWhatAttentionMultipliesTheValuesWith) {
 TEST(Inspect, RefusesSequencesWithoutATarget) {
   nn::Gpt model({.vocab_size = 3, .num_layers = 1, .d_model = 4, .num_heads = 1, .seq_len = 2}, DType::f32);
   const data::Batch batch{.rows = 1, .seq_len = 2, .inputs = {0, 1}, .targets = {-1, -1}};
-  EXPECT_THROW(inspect(model, batch, std::nullopt), DataError);
+  EXPECT_THROW(inspect(model, batch, std::vector<int64_t>{2}, std::nullopt), DataError);
 }
 
 }  // namespace

@@ -62,8 +62,8 @@ TEST(MemoryCheck, TheTablesOfSyntheticDatasetsCount) {
   const auto bytes = [](const std::vector<std::string>& overrides) {
     return estimate_memory(parse_config("[data]\nsource = \"ngram\"", "a.toml", overrides), Device::cpu).data;
   };
-  EXPECT_EQ(bytes({"vocab_size=6", "order=3", "prefix=uniform"}), 16 * 6 * 6 * 6);
-  EXPECT_EQ(bytes({"source=skip", "vocab_size=6", "offsets=[2, 31]", "prefix=uniform"}), 16 * 6 * 6 * 6);
+  EXPECT_EQ(bytes({"vocab_size=6", "order=3", "prefix=uniform"}), 24 * 6 * 6 * 6);
+  EXPECT_EQ(bytes({"source=skip", "vocab_size=6", "offsets=[2, 31]", "prefix=uniform"}), 24 * 6 * 6 * 6);
   EXPECT_EQ(bytes({"source=hidden_markov", "vocab_size=6", "num_states=3"}), 16 * 3 * (3 + 6));
   EXPECT_EQ(bytes({"source=modular_addition", "modulus=10", "seq_len=3"}), 400);
   for (const char* source : {"markov_in_context", "repeat", "dyck"})
