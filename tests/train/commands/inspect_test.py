@@ -43,7 +43,7 @@ class Inspect(command_line.CommandLine):
         rows = list(csv.DictReader((self.out / "heads.csv").read_text().splitlines()))
         self.assertEqual([(row["layer"], row["head"]) for row in rows], [("0", "0"), ("0", "1")])
         for row in rows:
-            self.assertAlmostEqual(float(row["block"]), 1, places=5)
+            self.assertAlmostEqual(float(row["segment"]), 1, places=5)
             self.assertLessEqual(float(row["entropy"]), 2.08)
         first = (self.out / "inspect.h5").read_bytes()
         self.assertEqual(self.inspect(self.run).stdout, text)
