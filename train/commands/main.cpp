@@ -111,7 +111,10 @@ void add_train(CLI::App& app, Arguments& arguments, const Runner& run) {
         [&] { return train::load_train_config(arguments.config, arguments.overrides, arguments.resume); },
         [&](const train::Config& config, comm::ProcessGroup& ranks) {
           train::RunOptions options{.resume = arguments.resume};
-          if (config.train.plot && !arguments.no_plot) options.plot = train::plot_at_end;
+          if (config.train.plot && !arguments.no_plot) {
+            options.plot = train::plot_at_end;
+            if (config.train.tensorboard) options.png = train::png_at_end;
+          }
           const int signal = train::run_training(config, options, ranks).stop_signal;
           if (ranks.size() == 1) arguments.stop_signal = signal;
           return signal == 0 ? 0 : 128 + signal;

@@ -54,4 +54,12 @@ std::string plot_at_end(const fs::path& folder) {
   }
 }
 
+std::string png_at_end(const fs::path& folder) {
+  try {
+    return draw_picture(plot_document({folder.string()}), "png");
+  } catch (const std::exception&) {
+    return {};  // plot_at_end() has said why
+  }
+}
+
 }  // namespace heed::train

@@ -32,5 +32,7 @@ void plot_runs(const std::vector<std::string>& folders, const std::filesystem::p
 // plot_runs() of one folder into its plot.svg. Returns what a log says about it, the file or why there is none, since
 // no run fails for lack of a picture: "plot          runs/x/plot.svg".
 std::string plot_at_end(const std::filesystem::path& folder);
+// The same picture as the bytes of a PNG; empty if it cannot be drawn.
+std::string png_at_end(const std::filesystem::path& folder);
 
 }  // namespace heed::train

@@ -28,6 +28,7 @@ class Run {
   Run(const Config& config, const RunOptions& options, comm::ProcessGroup& ranks)
       : config_(config),
         plot_(options.plot),
+        png_(options.png),
         ranks_(ranks),
         trainer_(config, ranks),
         checkpoints_(config.train.run_dir, config.train.keep_checkpoints),
@@ -140,10 +141,8 @@ class Run {
   double rate() const { return state_.seconds > 0 ? static_cast<double>(state_.tokens) / state_.seconds : 0; }
 
   void step() {
-    const bool logs_layers =
-        folder_ && folder_->layers() != nullptr && (trainer_.step() + 1) % config_.train.log_interval == 0;
     std::optional<ParameterNormMeter> layers;
-    if (logs_layers) layers.emplace(trainer_.model().parameters());
+    if (folder_ && folder_->log().wants_layers(trainer_.step() + 1)) layers.emplace(trainer_.model().parameters());
     const auto begin = Clock::now();
     const StepResult result = trainer_.train_step(wishes_to_stop());
     agreed_stop_ = result.must_stop;
@@ -152,13 +151,7 @@ class Run {
     seconds_here_ += seconds;
     ++steps_here_;
     state_.tokens += result.targets;
-    if (layers) {
-      write_metrics([&](MetricsFile&, TensorBoardLog& tensorboard) {
-        const std::vector<ParameterNorms> norms = layers->measure();
-        folder_->layers()->write(result.step, norms);
-        tensorboard.write(result.step, norms);
-      });
-    }
+    if (layers) write_log([&](RunLog& log) { log.write(result.step, layers->measure()); });
     if (!measured_) {
       if (result.step == 1) reporter_.check_first_loss(result.loss);
       reporter_.line(measured_memory(memory_report(trainer_.device())));
@@ -186,20 +179,13 @@ class Run {
 
   // A failed write ends the run like a signal: on all ranks, after a save.
   template <class Write>
-  void write_metrics(Write write) {
+  void write_log(Write write) {
     if (!folder_ || !write_failure_.empty()) return;
     try {
-      write(folder_->metrics(), folder_->tensorboard());
+      write(folder_->log());
     } catch (const Error& error) {
       write_failure_ = error.what();
     }
-  }
-
-  void sync_metrics() {
-    write_metrics([](MetricsFile& metrics, TensorBoardLog& tensorboard) {
-      metrics.sync();
-      tensorboard.sync();
-    });
   }
 
   void record(const StepResult& result, const std::optional<Evaluation>& evaluation) {
@@ -212,13 +198,7 @@ class Run {
                          .grad_norm = result.grad_norm,
                          .tokens_per_s = rate(),
                          .seconds = state_.wall_seconds};
-    write_metrics([&](MetricsFile& metrics, TensorBoardLog& tensorboard) {
-      metrics.write(row);
-      tensorboard.write(row, evaluation);
-      if (!evaluation && result.step % config_.train.log_interval != 0) return;
-      metrics.flush();
-      tensorboard.flush();
-    });
+    write_log([&](RunLog& log) { log.write(row, evaluation); });
   }
 
   // Returns nullopt on all ranks if a rank requested a stop.
@@ -252,12 +232,7 @@ class Run {
   void evaluate_pending() {
     const std::optional<Evaluation> evaluation = evaluate(config_.train.eval_batches);
     if (!evaluation) return;
-    write_metrics([&](MetricsFile& metrics, TensorBoardLog& tensorboard) {
-      // The row has the loss already if only save_best() had failed, or if the evaluation is made up for again.
-      if (!metrics.set_last(trainer_.step(), MetricsFile::Column::val_loss, evaluation->loss)) return;
-      tensorboard.write(trainer_.step(), *evaluation);
-      tensorboard.flush();
-    });
+    write_log([&](RunLog& log) { log.set_evaluation(trainer_.step(), *evaluation); });
     state_.evaluation_pending = !write_failure_.empty();
     save_if_best(*evaluation);
   }
@@ -270,7 +245,7 @@ class Run {
     state_.best_val_sequences = trainer_.eval_sequences(data::Split::validation, config_.train.eval_batches);
     const CheckpointContent content = snapshot(trainer_, state_);
     if (!folder_) return;
-    sync_metrics();
+    write_log([](RunLog& log) { log.sync(); });
     try {
       checkpoints_.save_best(content);
     } catch (const CheckpointError& error) {
@@ -286,7 +261,7 @@ class Run {
     const CheckpointContent content = snapshot(trainer_, state_);
     saved_step_ = trainer_.step();
     if (!folder_) return;
-    sync_metrics();
+    write_log([](RunLog& log) { log.sync(); });
     checkpoints_.save_last(content);
     show_notices();
   }
@@ -343,7 +318,7 @@ class Run {
     // A closed terminal also makes printing fail; SIGHUP is then the reason to report.
     const std::string unprinted = s.stop_signal == 0 ? reporter_.failure() : "";
     set_status(s, unprinted.empty() ? write_failure_ : unprinted);
-    write_metrics([&](MetricsFile&, TensorBoardLog& tensorboard) { tensorboard.end(s.status); });
+    write_log([&](RunLog& log) { log.end(s.status); });
     const std::string failure = unprinted.empty() ? write_failure_ : unprinted;  // of tensorboard.end(), too
     set_status(s, failure);
     if (folder_) folder_->write(s);
@@ -382,11 +357,7 @@ class Run {
     const int64_t sequences = trainer_.eval_sequences(data::Split::validation, batches);
     const bool is_known = validation_ && validation_step_ == trainer_.step() && validation_->sequences == sequences;
     if (has_validation_ && !is_known && !evaluate(batches, data::Split::validation, true)) return {};
-    if (has_validation_) {
-      write_metrics([&](MetricsFile& metrics, TensorBoardLog&) {
-        metrics.set_last(trainer_.step(), MetricsFile::Column::final_val_loss, validation_->loss);
-      });
-    }
+    if (has_validation_) write_log([&](RunLog& log) { log.set_final(trainer_.step(), *validation_); });
     if (!trainer_.has_sequences(data::Split::test)) return {};
     const std::optional<Evaluation> test = evaluate(batches, data::Split::test, true);
     return test ? std::optional(test->loss) : std::nullopt;
@@ -394,8 +365,9 @@ class Run {
 
   void plot() {
     if (!plot_) return;
-    write_metrics([](MetricsFile& metrics, TensorBoardLog&) { metrics.flush(); });
+    write_log([](RunLog& log) { log.flush(); });
     reporter_.line(plot_(folder_->path()));
+    if (png_) write_log([&](RunLog& log) { log.write_picture(trainer_.step(), png_(folder_->path())); });
   }
 
   bool try_save() {
@@ -424,7 +396,7 @@ class Run {
       Summary s = summary();
       s.status = code == 6 ? RunStatus::diverged : RunStatus::failed;
       s.reason = error.what();
-      write_metrics([&](MetricsFile&, TensorBoardLog& tensorboard) { tensorboard.end(s.status); });
+      write_log([&](RunLog& log) { log.end(s.status); });
       folder_->write(s);
       if (s.status == RunStatus::diverged) plot();
     } catch (const std::exception&) {
@@ -434,6 +406,7 @@ class Run {
 
   Config config_;
   decltype(RunOptions::plot) plot_;
+  decltype(RunOptions::png) png_;
   comm::ProcessGroup& ranks_;
   Trainer trainer_;
   std::optional<RunFolder> folder_;  // on the root only: other ranks write nothing

@@ -16,6 +16,9 @@ struct RunOptions {
   // Called by the root with the run folder when the run has done all its steps or has diverged, after summary.json is
   // written. Returns a line for the log. It must not throw.
   std::function<std::string(const std::filesystem::path& folder)> plot = {};
+  // Called after plot. Returns the same picture as the bytes of a PNG, for TensorBoard; empty if it cannot be drawn. It
+  // must not throw.
+  std::function<std::string(const std::filesystem::path& folder)> png = {};
 };
 
 // Stops after train.stop_after steps if that is set, or after the step during which a signal arrived

@@ -251,13 +251,11 @@ void RunFolder::require_own_files() const {
 }
 
 void RunFolder::begin(std::optional<int64_t> resumed_step) {
-  metrics_.emplace(path_ / "metrics.csv", resumed_step);
-  tensorboard_.emplace(path_, config_, resumed_step.value_or(0));
-  if (metrics_->last_step() < resumed_step.value_or(0)) {
+  log_.emplace(path_, config_, resumed_step);
+  if (log_->last_step() < resumed_step.value_or(0)) {
     notices_.push_back(
-        fmt::format("metrics.csv has no rows of the steps {} to {}", metrics_->last_step() + 1, *resumed_step));
+        fmt::format("metrics.csv has no rows of the steps {} to {}", log_->last_step() + 1, *resumed_step));
   }
-  if (config_.train.log_layers) layers_.emplace(path_ / "layers.csv", resumed_step);
   if (may_replace_config(path_ / "config.toml")) {
     write_file(path_ / "config.toml", sign_config(config_to_toml(config_)));
   } else {

@@ -17,10 +17,8 @@
 
 #include "data/io/descriptor.hpp"
 #include "train/config/config.hpp"
-#include "train/run/layers_file.hpp"
-#include "train/run/metrics.hpp"
+#include "train/run/run_log.hpp"
 #include "train/run/summary.hpp"
-#include "train/run/tensorboard_log.hpp"
 
 namespace heed::train {
 
@@ -70,9 +68,7 @@ class RunFolder {
   void begin(std::optional<int64_t> resumed_step);
 
   const std::filesystem::path& path() const { return path_; }
-  MetricsFile& metrics() { return *metrics_; }
-  LayersFile* layers() { return layers_ ? &*layers_ : nullptr; }  // nullptr without train.log_layers
-  TensorBoardLog& tensorboard() { return *tensorboard_; }
+  RunLog& log() { return *log_; }  // after begin()
   void write(const Summary& summary) const;
   // Notices to print: where an earlier run was moved, which rows are missing. Each is returned once.
   std::vector<std::string> take_notices();
@@ -87,9 +83,7 @@ class RunFolder {
   Config config_;
   std::filesystem::path path_;
   std::optional<RunLock> lock_;
-  std::optional<MetricsFile> metrics_;
-  std::optional<LayersFile> layers_;
-  std::optional<TensorBoardLog> tensorboard_;
+  std::optional<RunLog> log_;
   std::vector<std::string> notices_;
 };
 

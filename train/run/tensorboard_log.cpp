@@ -74,6 +74,18 @@ void TensorBoardLog::write(int64_t step, const std::vector<ParameterNorms>& laye
   }
 }
 
+void TensorBoardLog::write_picture(int64_t step, std::string_view png) {
+  constexpr size_t kWidthAt = 16, kHeightAt = 20, kHeaderBytes = 24;  // big-endian numbers of the IHDR chunk
+  if (!file_ || png.size() < kHeaderBytes) return;
+  const auto number_at = [&](size_t place) {
+    int64_t number = 0;
+    for (size_t i = 0; i < 4; ++i) number = number << 8 | static_cast<unsigned char>(png[place + i]);
+    return number;
+  };
+  file_->add_image(step, "curves", {.width = number_at(kWidthAt), .height = number_at(kHeightAt), .png = png});
+  file_->flush();
+}
+
 void TensorBoardLog::end(RunStatus status) {
   if (!file_ || (status != RunStatus::completed && status != RunStatus::diverged)) return;
   file_->add_hparams_end(status == RunStatus::completed ? SessionStatus::success : SessionStatus::failure);

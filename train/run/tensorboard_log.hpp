@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "train/config/config.hpp"
 #include "train/output/tensorboard.hpp"
@@ -32,6 +33,8 @@ class TensorBoardLog {
   // An evaluation that followed this step but not its row.
   void write(int64_t step, const Evaluation& evaluation);
   void write(int64_t step, const std::vector<ParameterNorms>& layers);
+  // The curves of the run as the bytes of a PNG, or empty for none; tag: curves.
+  void write_picture(int64_t step, std::string_view png);
   // The end of a run that cannot be resumed from there: completed or diverged. Other ends are not written, since
   // TensorBoard keeps the first end of a run.
   void end(RunStatus status);

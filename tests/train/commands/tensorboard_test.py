@@ -57,6 +57,21 @@ class TensorBoard(CommandLine):
     def summary(self):
         return json.loads((self.run_dir / "summary.json").read_text())
 
+    def test_the_curves_are_an_image(self):
+        self.train("plot=true")
+        found = {}
+        for event in event_file.events(self.files()[0]):
+            for value in event_file.message(event[5][0]).get(1, []) if 5 in event else []:
+                value = event_file.message(value)
+                if 4 in value:
+                    found[value[1][0].decode()] = (event[2][0], event_file.message(value[4][0]))
+        self.assertEqual(list(found), ["curves"])
+        step, image = found["curves"]
+        self.assertEqual(step, 5)
+        png = image[4][0]
+        self.assertTrue(png.startswith(b"\x89PNG"))
+        self.assertEqual((image[2][0], image[1][0]), struct.unpack(">II", png[16:24]), "width and height")
+
     def assert_same_as_metrics(self):
         rows = list(csv.DictReader((self.run_dir / "metrics.csv").read_text().splitlines()))
         found = event_file.scalars(self.events)
