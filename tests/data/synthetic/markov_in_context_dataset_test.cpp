@@ -26,7 +26,8 @@ double dirichlet_multinomial(const Tokens& tokens, int64_t vocab_size, double al
 
 TEST(MarkovInContext, IsADirichletMultinomialForEachToken) {
   for (const double alpha : {0.3, 2.0, 40.0}) {
-    for (const auto& [vocab_size, seq_len] : {std::pair{2, 6}, std::pair{3, 4}}) {
+    for (const auto& sizes : {std::pair{2, 6}, std::pair{3, 4}}) {
+      const int64_t vocab_size = sizes.first, seq_len = sizes.second;  // a lambda cannot capture a structured binding
       SCOPED_TRACE(testing::Message() << "alpha " << alpha << " vocabulary " << vocab_size);
       const MarkovInContextDataset dataset({.vocab_size = vocab_size, .alpha = alpha, .seed = 4});
       expect_distribution(dataset, seq_len,
