@@ -19,7 +19,7 @@ double log_gamma_variate(const RandomStream& stream, double shape);
 inline constexpr double kMinAlpha = 1e-6, kMaxAlpha = 1e9;
 
 // num_rows rows of `width` probabilities, each row an independent draw from Dir(alpha · parent), where row r has the
-// parent row r mod (number of parents); alpha is the total concentration. Element i is drawn from a stream of its own:
+// parent row r mod (number of parents); alpha is the total concentration. Each element i has a separate stream:
 // (seed, RandomPlace::rows, layer, step i). Probabilities below 1e-308 become exactly 0.
 std::vector<double> dirichlet_rows(std::span<const double> parents, int64_t width, int64_t num_rows, double alpha,
                                    uint32_t seed, uint32_t layer);

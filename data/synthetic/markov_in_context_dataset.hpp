@@ -1,4 +1,4 @@
-// In-context learning of Markov chains: every sequence has a chain of its own, which a model can only learn from the
+// In-context learning of Markov chains: every sequence has a different chain, which a model can only learn from the
 // sequence itself. Source: Edelman et al. 2024, "The Evolution of Statistical Induction Heads: In-Context Learning
 // Markov Chains" (arXiv 2402.11004).
 //
