@@ -104,6 +104,13 @@ class Inspect(command_line.CommandLine):
                 self.assertEqual(len(list(self.out.iterdir())), 1)
                 foreign.unlink()
 
+    def test_a_checkpoint_of_that_name_is_not_replaced(self):
+        self.out.mkdir()
+        checkpoint = (self.run / "checkpoints" / "last.h5").read_bytes()
+        (self.out / "inspect.h5").write_bytes(checkpoint)
+        self.assert_error(self.run_heed("inspect", self.run), 2, "inspect.h5", "--output")
+        self.assertEqual((self.out / "inspect.h5").read_bytes(), checkpoint)
+
 
 if __name__ == "__main__":
     unittest.main()
