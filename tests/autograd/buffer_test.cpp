@@ -130,15 +130,15 @@ TEST_F(Memory, SteadyStateAsksTheSystemForNothing) {
 #ifdef HEED_ADDRESS_SANITIZER
   GTEST_SKIP() << "blocks are not kept under the address sanitizer";
 #endif
-  const auto update = [] {
+  const auto step = [] {
     std::vector<Buffer> held;
     for (const int64_t bytes : {100, 3000, 100, 70'000, 1 << 20}) {
       held.emplace_back(bytes, Device::cpu, MemoryCategory::activations);
     }
   };
-  update();
+  step();
   const int64_t after_first = memory_report(Device::cpu).system_allocations;
-  for (int i = 0; i < 10; ++i) update();
+  for (int i = 0; i < 10; ++i) step();
   EXPECT_EQ(memory_report(Device::cpu).system_allocations, after_first);
 }
 

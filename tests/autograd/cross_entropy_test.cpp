@@ -75,8 +75,8 @@ TEST(CrossEntropy, AllIgnoredIsZeroWithoutNan) {
   EXPECT_EQ(run({0, 3}, {}, {}).loss, 0);
 }
 
-// Micro-batches whose losses are divided by the targets of the whole update add up to it.
-TEST(CrossEntropy, PartsOfAnUpdateAddUp) {
+// Micro-batches whose losses are divided by the targets of the whole step add up to it.
+TEST(CrossEntropy, PartsOfAStepAddUp) {
   const Values logits{1, 2, 0.5, -1, 3, 0.25, 2, 2, 2, 0, -4, 1};
   const std::vector<int32_t> targets{0, -1, 2, 1};
   const LossAndGradient whole = run({4, 3}, logits, targets);

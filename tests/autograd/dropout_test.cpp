@@ -66,7 +66,7 @@ TEST(Dropout, KeepsTheShare) {
   }
 }
 
-TEST(Dropout, OtherPlacesLayersUpdatesAndRowsHaveOtherMasks) {
+TEST(Dropout, OtherPlacesLayersStepsAndRowsHaveOtherMasks) {
   const Shape shape{100, 100};
   const std::string first = mask(shape, 0.5, stream(), 0);
   EXPECT_EQ(first, mask(shape, 0.5, stream(), 0));

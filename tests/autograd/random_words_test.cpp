@@ -25,7 +25,7 @@ TEST(RandomWords, AreTheBitsOfPhiloxForAnyCount) {
   expect_the_bits_of_philox(random, 0, 5000);
 }
 
-TEST(RandomWords, UseAllBitsOfCounterUpdateSeedAndSite) {
+TEST(RandomWords, UseAllBitsOfCounterStepSeedAndSite) {
   const uint64_t edges[] = {0, 0xFFFFFFFFu - 3, 0x123456789ABCDEFu, ~uint64_t{0} - 40};
   for (const uint64_t counter : edges) {
     for (const uint64_t step : {uint64_t{0}, uint64_t{0xFEDCBA9876543210}, ~uint64_t{0}}) {

@@ -1,6 +1,6 @@
 """heed beside PyTorch on the same shape, in turns on this machine. To be run by a Python that has PyTorch.
 
-    compare_torch.py update CONFIG [key=value …]   whole updates: forward, loss, backward, clipping, AdamW
+    compare_torch.py step CONFIG [key=value …]   whole steps: forward, loss, backward, clipping, AdamW
     compare_torch.py attention                     causal attention alone, forward and backward
 
 Each round runs a process of each, and which one goes first changes from round to round. PyTorch has its best eager
@@ -57,13 +57,13 @@ def ratio_text(r):
     return f"heed is {r['ratio']:.2f} x as fast ({r['min']:.2f} to {r['max']:.2f})"
 
 
-def compare_updates(options):
+def compare_steps(options):
     settings = [*options.overrides, f"train.device={options.device}", f"train.precision={options.dtype}"]
-    heed = [options.heed, "bench", "--json", "--config", options.config, "--steps", options.updates]
+    heed = [options.heed, "bench", "--json", "--config", options.config, "--steps", options.steps]
     heed += settings
     with tempfile.TemporaryDirectory() as folder:
         shape = pathlib.Path(folder) / "heed.json"
-        torch = [sys.executable, TORCH_GPT, "time", shape, "--updates", options.updates, "--dtype", options.dtype]
+        torch = [sys.executable, TORCH_GPT, "time", shape, "--steps", options.steps, "--dtype", options.dtype]
         torch += ["--device", options.device, "--threads", options.threads] + ["--compile"] * options.compile
 
         def run_heed():
@@ -72,7 +72,7 @@ def compare_updates(options):
             return result
 
         pairs = in_turns(options.rounds, run_heed, lambda: run_json(torch, options.threads))
-    print_updates(options, settings, pairs)
+    print_steps(options, settings, pairs)
     return {**ratio_of(medians(pairs)), "runs": pairs}
 
 
@@ -80,16 +80,16 @@ def medians(pairs):
     return [[statistics.median(side["seconds"]) for side in pair] for pair in pairs]
 
 
-def print_updates(options, settings, pairs):
+def print_steps(options, settings, pairs):
     ratio = ratio_of(medians(pairs))
     tokens, torch_result = pairs[0][0]["tokens"], pairs[0][1]
     memory = "total" if options.device == "cuda" else "resident"
     peaks = [max(ours["peak_bytes"][memory] for ours, _ in pairs), max(theirs["peak_bytes"] for _, theirs in pairs)]
     kind = "compiled" if options.compile else "eager"
     title = " ".join([pathlib.Path(options.config).stem, *settings])
-    print(f"{title}: {options.rounds} rounds of {options.updates} updates")
+    print(f"{title}: {options.rounds} rounds of {options.steps} steps")
     print(f"{pairs[0][0]['device']}, PyTorch {torch_result['torch']} {kind} {options.dtype}")
-    print(f"{'':10}{'ms/update':>12}{'tokens/s':>12}{'peak MiB':>12}")
+    print(f"{'':10}{'ms/step':>12}{'tokens/s':>12}{'peak MiB':>12}")
     for side, peak in zip(("heed", "torch"), peaks):
         seconds = ratio[f"{side}_seconds"]
         print(f"{side:10}{seconds * 1e3:12.2f}{tokens / seconds:12.0f}{peak / 2**20:12.0f}")
@@ -136,12 +136,12 @@ def compare_attention(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    updates, attention = commands.add_parser("update"), commands.add_parser("attention")
-    updates.add_argument("config")
-    updates.add_argument("overrides", nargs="*", metavar="key=value")
-    updates.add_argument("--updates", type=int, default=20, help="that are timed in each process")
-    updates.add_argument("--compile", action="store_true")
-    for command in (updates, attention):
+    steps, attention = commands.add_parser("step"), commands.add_parser("attention")
+    steps.add_argument("config")
+    steps.add_argument("overrides", nargs="*", metavar="key=value")
+    steps.add_argument("--steps", type=int, default=20, help="that are timed in each process")
+    steps.add_argument("--compile", action="store_true")
+    for command in (steps, attention):
         command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
         command.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
         command.add_argument("--heed", default=HERE.parents[1] / "build/bin/heed")
@@ -149,7 +149,7 @@ def main():
         command.add_argument("--threads", type=int, default=2)
         command.add_argument("--json", metavar="FILE", help="where all numbers go")
     options = parser.parse_args()
-    found = compare_updates(options) if options.command == "update" else compare_attention(options)
+    found = compare_steps(options) if options.command == "step" else compare_attention(options)
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(found, indent=1) + "\n")
 

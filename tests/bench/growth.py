@@ -1,9 +1,9 @@
-"""How the time of an update grows with tokens per sequence, layers, width and batch: a table and a picture.
+"""How the time of a step grows with tokens per sequence, layers, width and batch: a table and a picture.
 
-    growth.py [--heed BINARY] [--updates N] [--picture FILE.png]      (needs matplotlib for the picture)
+    growth.py [--heed BINARY] [--steps N] [--picture FILE.png]      (needs matplotlib for the picture)
 
 Each line of the table is one `heed bench --config configs/nanogpt_cpu_shape.toml` with one key changed. GFLOP is what the
-update has to compute: 6 per weight in a product and token, and 6 L T H D per token in attention. MFU compares with the
+step has to compute: 6 per weight in a product and token, and 6 L T H D per token in attention. MFU compares with the
 best product of that very model, so it tells apart what the products lose and what stands beside them: the last columns
 are the shares of the linear layers, of attention and of everything else.
 """
@@ -22,9 +22,9 @@ AXES = {
 }
 
 
-def measure(heed, settings, updates):
+def measure(heed, settings, steps):
     command = [heed, "bench", "--json", "--config", ROOT / "configs/nanogpt_cpu_shape.toml", "--warm-up", 1]
-    command += ["--steps", updates, *settings]
+    command += ["--steps", steps, *settings]
     bench = json.loads(subprocess.run([str(c) for c in command], check=True, stdout=subprocess.PIPE, text=True).stdout)
     seconds = sorted(bench["seconds"])[len(bench["seconds"]) // 2]
     flops = bench["mfu"] * bench["ceilings"]["gflop_per_s"] * bench["tokens"] / bench["tokens_per_s"]
@@ -62,22 +62,22 @@ def draw(path, results):
         panel.xaxis.set_minor_formatter(NullFormatter())
         panel.set_xlabel({"seq_len": "tokens in one sequence", "layers": "layers", "width": "width d_model",
                           "batch": "sequences of 64 tokens"}[axis])
-        panel.set_ylabel("ms per update")
+        panel.set_ylabel("ms per step")
         panel.grid(True, which="major", alpha=0.3)
     panels[0][0].legend()
-    figure.suptitle("Time of an update; 4 layers, 4 heads, width 128, 12 x 64 tokens but for what the axis changes")
+    figure.suptitle("Time of a step; 4 layers, 4 heads, width 128, 12 x 64 tokens but for what the axis changes")
     figure.savefig(path, dpi=110)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--heed", default=ROOT / "build/bin/heed")
-    parser.add_argument("--updates", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--picture")
     options = parser.parse_args()
     results = {}
     for axis, (key, values, settings) in AXES.items():
-        results[axis] = [(value, measure(options.heed, [f"{key}={value}", *settings], options.updates))
+        results[axis] = [(value, measure(options.heed, [f"{key}={value}", *settings], options.steps))
                          for value in values]
         print(f"{table(axis, results[axis])}\n", flush=True)
     if options.picture:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""scale.py [--heed HEED] [--plot FILE.png]: how long an update takes on more ranks.
+"""scale.py [--heed HEED] [--plot FILE.png]: how long a step takes on more ranks.
 
-A model of an update on n ranks, each with its rows of the batch:
+A model of a step on n ranks, each with its rows of the batch:
 
   compute   what one rank alone takes for its rows
   sums      bucket by bucket, one after the other, each from the moment that backward has completed it:
@@ -9,7 +9,7 @@ A model of an update on n ranks, each with its rows of the batch:
             for the bytes, trees for the latency, as NCCL and MPI choose)
   exposed   what of the sums comes after the end of backward (all of it, where the processor itself moves the bytes)
 
-Fitted here on CPU processes, where bandwidth and latency follow from updates of several sizes on one and two ranks, and
+Fitted here on CPU processes, where bandwidth and latency follow from steps of several sizes on one and two ranks, and
 tried on a size that was left out. Then told for GPT-2 124M on 8 and 64 H200, with the bandwidths and latencies that are
 known of such machines and the time of one card from the table on paper: a prediction, nothing measured.
 """
@@ -86,9 +86,9 @@ device = "cpu"
 """
 
 
-def bench(heed, config, ranks, updates):
+def bench(heed, config, ranks, steps):
     environment = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    command = [heed, "bench", "--config", config, "--steps", str(updates), "--json"]
+    command = [heed, "bench", "--config", config, "--steps", str(steps), "--json"]
     if ranks > 1:
         command = ["mpirun", "--bind-to", "core", "-np", str(ranks)] + command
     out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
@@ -203,7 +203,7 @@ def plot(path, points, bandwidth, latency):
     told = [(p["alone"] + added_seconds(p, bandwidth, latency)) * 1e3 for p in by_size]
     left.plot(parameters, told, "-", label="two ranks, model")
     left.plot(parameters, [p["alone"] * 1e3 for p in by_size], ":", label="one rank, half the rows, measured")
-    left.set(xlabel="million parameters", ylabel="ms per update", title="CPU processes, one thread each", xscale="log")
+    left.set(xlabel="million parameters", ylabel="ms per step", title="CPU processes, one thread each", xscale="log")
     left.set_yscale("log")
     left.legend()
     cards = sorted(NETWORKS)
@@ -215,7 +215,7 @@ def plot(path, points, bandwidth, latency):
     right.bar(names, exposed, bottom=compute, label="sums, exposed")
     right.bar(names, hidden, bottom=[c + e for c, e in zip(compute, exposed)], color="none", edgecolor="gray", linestyle="--",
               label="saved by overlap")
-    right.set(ylabel="ms per update", title="GPT-2 124M on H200, predicted")
+    right.set(ylabel="ms per step", title="GPT-2 124M on H200, predicted")
     right.legend(loc="lower right")
     figure.tight_layout()
     figure.savefig(path, dpi=120)

@@ -125,7 +125,7 @@ TEST_F(AttentionOnCuda, DropsTheWeightsThatTheStreamSays) {
   }
 }
 
-TEST_F(AttentionOnCuda, TakesTheNumberOfTheUpdateFromTheDevice) {
+TEST_F(AttentionOnCuda, TakesTheNumberOfTheStepFromTheDevice) {
   const Buffer step(sizeof(uint64_t), Device::cuda, MemoryCategory::workspace);
   cuda::copy_to_device(step.data(), &kRandom.step.value, sizeof(uint64_t));
   RandomStream on_device = kRandom;

@@ -64,7 +64,7 @@ TEST_F(Bench, ValuesRepeatABlock) {
   }
 }
 
-TEST_F(Bench, AnUpdateIsTakenApart) {
+TEST_F(Bench, AStepIsTakenApart) {
   Trainer trainer(test::tiny_config({"device=cuda"}));
   trainer.train_step();
   StepProfile profile({{"optimizer", 100}}, Device::cuda);

@@ -67,7 +67,7 @@ TEST_P(OptimizerOnCuda, FollowsF64OnTheCpu) {
       const auto expect_close = [&](const Tensor& got, const Tensor& want, double least) {
         double largest = least;
         for (const double value : want.values()) largest = std::max(largest, std::abs(value));
-        const double bound = num_steps * test::kF32UpdateRoundings * test::kF32Epsilon * largest;
+        const double bound = num_steps * test::kF32StepRoundings * test::kF32Epsilon * largest;
         for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
           ASSERT_NEAR(got.values()[i], want.values()[i], bound) << i;
         }

@@ -30,9 +30,9 @@ class RanksOnCuda : public CudaTest {
     all.insert(all.end(), more.begin(), more.end());
     return tiny_config(all);
   }
-  static std::vector<double> losses(train::Trainer& trainer, int updates = 3) {
+  static std::vector<double> losses(train::Trainer& trainer, int steps = 3) {
     std::vector<double> result;
-    for (int i = 0; i < updates; ++i) result.push_back(trainer.train_step().loss);
+    for (int i = 0; i < steps; ++i) result.push_back(trainer.train_step().loss);
     return result;
   }
   static std::vector<double> weights(const train::Trainer& trainer) {
@@ -76,7 +76,7 @@ TEST_F(RanksOnCuda, TakeTheSamePathInBf16) {
   }
 }
 
-TEST_F(RanksOnCuda, ARecordedUpdateIsTheSameBitForBit) {
+TEST_F(RanksOnCuda, ARecordedStepIsTheSameBitForBit) {
   for (Overrides form : kSomeForms) {
     SCOPED_TRACE(form.front());
     train::Trainer recorded(config_of("cuda", form), ranks_, by_nccl);

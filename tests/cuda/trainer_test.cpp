@@ -18,7 +18,7 @@ namespace {
 using test::tiny_config;
 using Overrides = std::vector<std::string>;
 
-constexpr int kUpdates = 10;
+constexpr int kSteps = 10;
 
 class TrainerOnCuda : public test::CudaTest {
  protected:
@@ -27,12 +27,12 @@ class TrainerOnCuda : public test::CudaTest {
     all.push_back(std::string("device=") + device);
     return Trainer(tiny_config(all));
   }
-  static std::vector<double> losses(Trainer& trainer, int updates = kUpdates) {
+  static std::vector<double> losses(Trainer& trainer, int steps = kSteps) {
     std::vector<double> result;
-    for (int i = 0; i < updates; ++i) {
-      const StepResult update = trainer.train_step();
-      result.push_back(update.loss);
-      result.push_back(update.grad_norm);
+    for (int i = 0; i < steps; ++i) {
+      const StepResult step = trainer.train_step();
+      result.push_back(step.loss);
+      result.push_back(step.grad_norm);
     }
     return result;
   }
@@ -77,7 +77,7 @@ TEST_F(TrainerOnCuda, TakesTheSamePathInBf16) {
 }
 
 // Dropout draws other numbers in each replay, the learning rate moves, the optimizer counts.
-TEST_F(TrainerOnCuda, ARecordedUpdateIsTheSameBitForBit) {
+TEST_F(TrainerOnCuda, ARecordedStepIsTheSameBitForBit) {
   for (Overrides form : kForms) {
     SCOPED_TRACE(form.front());
     form.insert(form.end(), {"warmup_steps=5", "min_learning_rate=1e-5"});
@@ -121,10 +121,10 @@ TEST_F(TrainerOnCuda, StopsAtNanWithoutChangingAWeight) {
 TEST_F(TrainerOnCuda, EvaluatesAsTheCpuAndIsNotDisturbedByIt) {
   Trainer cuda = make("cuda", {}), cpu = make("cpu", {});
   std::vector<double> with, without = losses("cuda", {});
-  for (int i = 0; i < kUpdates; ++i) {
-    const StepResult update = cuda.train_step();
+  for (int i = 0; i < kSteps; ++i) {
+    const StepResult step = cuda.train_step();
     cpu.train_step();
-    with.insert(with.end(), {update.loss, update.grad_norm});
+    with.insert(with.end(), {step.loss, step.grad_norm});
     const double loss = cuda.evaluate(data::Split::validation, 1).loss;
     EXPECT_NEAR(loss, cpu.evaluate(data::Split::validation, 1).loss, test::kCudaLossF32 * loss);
   }
@@ -139,11 +139,11 @@ TEST_F(TrainerOnCuda, GoesOnFromTheStateOfAnotherDevice) {
     Trainer whole = make(first, form);
     const std::vector<double> expected = losses(whole);
     Trainer begin = make(first, form);
-    losses(begin, kUpdates / 2);
+    losses(begin, kSteps / 2);
     CheckpointContent state = snapshot(begin, {});
     Trainer end = make(second, form);
     restore(end, state);
-    const std::vector<double> rest = losses(end, kUpdates / 2);
+    const std::vector<double> rest = losses(end, kSteps / 2);
     const std::vector<double> same(expected.end() - static_cast<std::ptrdiff_t>(rest.size()), expected.end());
     if (std::string(first) == second) {
       EXPECT_EQ(rest, same);
@@ -155,8 +155,8 @@ TEST_F(TrainerOnCuda, GoesOnFromTheStateOfAnotherDevice) {
 
 TEST_F(TrainerOnCuda, MemoryIsFlat) {
   Trainer trainer = make("cuda", {"steps=400", "model.dropout=0.1"});
-  const auto run = [&](int updates) {
-    losses(trainer, updates);
+  const auto run = [&](int steps) {
+    losses(trainer, steps);
     trainer.evaluate(data::Split::validation, 1);
     EXPECT_EQ(live_nodes(), 0);
     return memory_report(Device::cuda);
@@ -180,7 +180,7 @@ TEST_F(TrainerOnCuda, ReplaysLeaveOtherTensorsAlone) {
   }
 }
 
-// Few updates of a form that has all of it, for where every access of a kernel is checked, which takes its time.
+// Few steps of a form that has all of it, for where every access of a kernel is checked, which takes its time.
 class ShortTrainingOnCuda : public TrainerOnCuda {};
 
 TEST_F(ShortTrainingOnCuda, IsThatOfTheCpu) {

@@ -260,7 +260,7 @@ AUTOGRAD = [
     Mutant(
         "attention_backward_without_delta",
         "autograd/ops/attention/cpu/backward_cpu.cpp",
-        "hn::Sub(hn::Load(d, ds), hn::Set(d, deltas_[strip + r]))",
+        "hn::Sub(hn::Load(d, ds), hn::Set(d, deltas_[tile_row + r]))",
         "hn::Load(d, ds)",
         "autograd_tests Cases/EveryOp.Matches*/attention_*",
     ),

@@ -178,7 +178,7 @@ TEST(Gpt, MicroBatchesAddUpToTheBatchWithDropout) {
   EXPECT_LT(largest_difference(all_gradients(whole), all_gradients(parts)), test::kF64);
 }
 
-TEST(Gpt, DropoutActsInTrainingOnlyAndMovesWithTheUpdate) {
+TEST(Gpt, DropoutActsInTrainingOnlyAndMovesWithTheStep) {
   GptConfig config = tiny();
   config.dropout = 0.5;
   const Gpt model(config, DType::f32);

@@ -15,7 +15,7 @@ namespace {
 
 using test::kF32Drift;
 using test::kF32Epsilon;
-using test::kF32UpdateRoundings;
+using test::kF32StepRoundings;
 using test::kF64;
 using test::kSixDigits;
 
@@ -97,7 +97,7 @@ TEST(AdamW, FollowsThePlainFormulaOverAHundredSteps) {
           optimizer.step(lr, scale);
           plain.step(lr, scale, gradients);
         }
-        const double bound = dtype == DType::f64 ? kF64 : steps * kF32UpdateRoundings * kF32Epsilon;
+        const double bound = dtype == DType::f64 ? kF64 : steps * kF32StepRoundings * kF32Epsilon;
         expect_close(span.weights, plain.weights, bound * std::max(1.0, largest(plain.weights)));
         expect_close(optimizer.state()[0].second, plain.m, bound * largest(plain.m));
         expect_close(optimizer.state()[1].second, plain.v, bound * largest(plain.v));

@@ -51,7 +51,7 @@ TEST(Schedule, WarmUpRisesEvenlyFromAboveZeroToThePeak) {
   }
 }
 
-TEST(Schedule, NoUpdateIsWasted) {
+TEST(Schedule, NoStepIsWasted) {
   for (const Kind kind : {Kind::cosine, Kind::linear, Kind::constant}) {
     for (const int64_t total : {1, 2, 5, 14}) {
       for (int64_t warmup = 0; warmup <= total; ++warmup) {

@@ -13,7 +13,7 @@ namespace heed::optim {
 namespace {
 
 using test::kF32Epsilon;
-using test::kF32UpdateRoundings;
+using test::kF32StepRoundings;
 using test::kF64;
 using test::kSixDigits;
 
@@ -37,7 +37,7 @@ TEST(Sgd, FollowsThePlainFormulaOverAHundredSteps) {
             largest = std::max(largest, std::abs(plain[i]));
           }
         }
-        const double bound = largest * (dtype == DType::f64 ? kF64 : 100 * kF32UpdateRoundings * kF32Epsilon);
+        const double bound = largest * (dtype == DType::f64 ? kF64 : 100 * kF32StepRoundings * kF32Epsilon);
         for (size_t i = 0; i < plain.size(); ++i) ASSERT_NEAR(span.weights.values()[i], plain[i], bound) << i;
       }
     }

@@ -1,12 +1,12 @@
 """The fixtures that tests/train/trainer/reference_test.cpp compares heed with.
 
     make_fixtures.py HEED             makes fixtures/*.h5 from models that the program HEED has made
-    make_fixtures.py --check FIXTURE  its updates once more: the loss of each beside what is stored
+    make_fixtures.py --check FIXTURE  its steps once more: the loss of each beside what is stored
 
 A fixture has the layout of a heed checkpoint (train/checkpoint/hdf5_image.hpp):
     tensors/weights/NAME      f32; both precisions begin with them
-    tensors/inputs, targets   i32 (update, row, position); a target of -1 does not count
-    tensors/PRECISION/…       what PyTorch computes in f32 and in f64: logits and gradients/NAME of the first update,
+    tensors/inputs, targets   i32 (step, row, position); a target of -1 does not count
+    tensors/PRECISION/…       what PyTorch computes in f32 and in f64: logits and gradients/NAME of the first step,
                               losses and norms (before clipping) of all
     texts/config              the resolved config
     texts/text                of trainer.h5: what its config trains on
@@ -22,12 +22,12 @@ import h5py
 import numpy as np
 import torch
 
-from torch_gpt import IGNORED, build, loss_of, make_optimizer, read_checkpoint, update
+from torch_gpt import IGNORED, build, loss_of, make_optimizer, read_checkpoint, train_step
 
 FIXTURES = pathlib.Path(__file__).parent / "fixtures"
 DTYPES = {"f32": torch.float32, "f64": torch.float64}
 
-# Odd sizes; a clip_norm that some updates pass and others do not; a schedule with all its parts.
+# Odd sizes; a clip_norm that some steps pass and others do not; a schedule with all its parts.
 BASE = """
 [model]
 num_layers = 2
@@ -76,7 +76,7 @@ def results(config, weights, inputs, targets, dtype):
     loss_of(model(inputs[0]), targets[0], (targets[0] != IGNORED).sum()).backward()
     found |= {f"gradients/{name}": parameter.grad.clone() for name, parameter in model.named_parameters()}
     optimizer = make_optimizer(model, config["optim"])
-    steps = [update(model, optimizer, config, step, *batch) for step, batch in enumerate(zip(inputs, targets))]
+    steps = [train_step(model, optimizer, config, step, *batch) for step, batch in enumerate(zip(inputs, targets))]
     losses, norms = zip(*steps)
     return found | {"losses": torch.tensor(losses, dtype=dtype), "norms": torch.tensor(norms, dtype=dtype)}
 
@@ -139,7 +139,7 @@ def check(path):
     for name, dtype in DTYPES.items():
         found = results(config, weights, inputs, targets, dtype)
         for step, (loss, norm) in enumerate(zip(found["losses"].tolist(), found["norms"].tolist())):
-            print(f"{name} update {step + 1:2}  loss {loss:.12g}  stored {stored[name][step]:.12g}  norm {norm:.6g}")
+            print(f"{name} step {step + 1:2}  loss {loss:.12g}  stored {stored[name][step]:.12g}  norm {norm:.6g}")
 
 
 if __name__ == "__main__":

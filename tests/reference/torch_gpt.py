@@ -1,6 +1,6 @@
 """heed's GPT in PyTorch: the reference of the tests, and the other side of tests/bench/compare_torch.py.
 
-    torch_gpt.py time RESULT          seconds of each update, as JSON; RESULT: what `heed bench --json` printed of the
+    torch_gpt.py time RESULT          seconds of each step, as JSON; RESULT: what `heed bench --json` printed of the
                                       same config
     torch_gpt.py attention BxTxHxD …  seconds of attention alone, forward and backward, by shape, as JSON
 """
@@ -131,8 +131,8 @@ def learning_rate(config, step):
     return c["min_learning_rate"] + (peak - c["min_learning_rate"]) * share
 
 
-def update(model, optimizer, config, step, inputs, targets, precision=contextlib.nullcontext(), loss_of=loss_of):
-    """One update; gives the loss before it and the norm of the gradients before clipping."""
+def train_step(model, optimizer, config, step, inputs, targets, precision=contextlib.nullcontext(), loss_of=loss_of):
+    """One step; gives the loss before it and the norm of the gradients before clipping."""
     optimizer.zero_grad(set_to_none=True)
     rows = config["train"]["micro_batch_size"] or len(inputs)
     count = (targets != IGNORED).sum()
@@ -177,7 +177,7 @@ def timed(call, options, calls=1):
     for _ in range(options.warm_up):
         call()
     seconds = []
-    for _ in range(options.updates):
+    for _ in range(options.steps):
         wait()
         begin = time.perf_counter()
         for _ in range(calls):
@@ -201,7 +201,7 @@ def print_timing(seconds, options, **more):
     print(json.dumps({"seconds": seconds, **memory, "torch": torch.__version__, **more}))
 
 
-def time_updates(options):
+def time_steps(options):
     """Best eager settings: SDPA, fused AdamW, gradients set to none; the tokens are drawn outside the clock."""
     result = json.loads(pathlib.Path(options.result).read_text())
     config, vocab_size = tomllib.loads(result["config"]), result["vocab_size"]
@@ -214,7 +214,7 @@ def time_updates(options):
     inputs, targets = torch.randint(vocab_size, (2, *shape), device=options.device)
 
     def call():
-        update(run, optimizer, config, 0, inputs, targets, precision, loss)
+        train_step(run, optimizer, config, 0, inputs, targets, precision, loss)
 
     print_timing(timed(call, options), options, tokens=inputs.numel())
 
@@ -238,19 +238,19 @@ def time_attention(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    updates, attention = commands.add_parser("time"), commands.add_parser("attention")
-    updates.add_argument("result")
-    updates.add_argument("--compile", action="store_true")
+    steps, attention = commands.add_parser("time"), commands.add_parser("attention")
+    steps.add_argument("result")
+    steps.add_argument("--compile", action="store_true")
     attention.add_argument("shapes", nargs="+", metavar="BxTxHxD")
-    for command in (updates, attention):
+    for command in (steps, attention):
         command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
         command.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
         command.add_argument("--threads", type=int, default=2)
         command.add_argument("--warm-up", type=int, default=3)
-        command.add_argument("--updates", type=int, default=10)
+        command.add_argument("--steps", type=int, default=10)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    time_updates(options) if options.command == "time" else time_attention(options)
+    time_steps(options) if options.command == "time" else time_attention(options)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ inline constexpr double kF32Epsilon = std::numeric_limits<float>::epsilon();
 inline constexpr double kBf16Epsilon = 1.0 / 128;
 inline constexpr double kBf16Floor = 1.0 / 16;
 inline constexpr double kBf16ResultFloor = 2.0;
-// One optimizer update in f32: the weight is rounded once, what it moves by a few times.
-inline constexpr double kF32UpdateRoundings = 1.0;
-// Over very many updates in f32 roundings add up like a random walk: this many roundings times the root of their
+// One optimizer step in f32: the weight is rounded once, what it moves by a few times.
+inline constexpr double kF32StepRoundings = 1.0;
+// Over very many steps in f32 roundings add up like a random walk: this many roundings times the root of their
 // number.
 inline constexpr double kF32Drift = 2.0;
 // Means of random draws, in standard errors: one in two million falls outside by chance, and seeds are fixed.
@@ -30,22 +30,22 @@ inline constexpr double kSigmas = 5.0;
 inline constexpr double kF32 = 1e-5;
 // Values quoted with six digits.
 inline constexpr double kSixDigits = 1e-6;
-// The same model in PyTorch, as a share of a tensor's norm, over up to ten updates: other orders of summation, whose
+// The same model in PyTorch, as a share of a tensor's norm, over up to ten steps: other orders of summation, whose
 // roundings AdamW carries on. Measured: 2e-15 in f64, 1e-6 in f32.
 inline constexpr double kTorchF64 = 1e-9;
 inline constexpr double kTorchF32 = 1e-5;
 // A score of an attention head in TransformerLens, which rounds in f32.
 inline constexpr double kTransformerLens = 1e-4;
-// One update cut into micro-batches: gradients relative to their norm, losses over 20 updates relative.
+// One step cut into micro-batches: gradients relative to their norm, losses over 20 steps relative.
 inline constexpr double kMicroBatchGradient = 1e-6;
 inline constexpr double kMicroBatchLoss = 1e-5;
-// The same batch on several ranks, after some updates: the norm of the gradients, and weights and moments, of which
+// The same batch on several ranks, after some steps: the norm of the gradients, and weights and moments, of which
 // Adam's first moves are near sign(g), so that rounding turns some around where a gradient is near 0.
 inline constexpr double kRanksNorm = 1e-4;
 inline constexpr double kRanksWeights = 2e-2;
 // How far the share of equal elements of two masks of 20,000 is from a half.
 inline constexpr double kHalfOfTheMask = 0.025;
-// Ten updates on CUDA beside the CPU, losses and norms of gradients relative: other orders of summation, in bf16 other
+// Ten steps on CUDA beside the CPU, losses and norms of gradients relative: other orders of summation, in bf16 other
 // roundings of what is stored.
 inline constexpr double kCudaLossF32 = 1e-5;
 inline constexpr double kCudaLossBf16 = 2e-2;

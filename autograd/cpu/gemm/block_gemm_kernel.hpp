@@ -2,7 +2,7 @@
 // loop and with the MR loop outside the NR loop:
 //   for NC columns of C
 //     for KC of k (kTransposedKC for A^T)
-//       for MR (kStrip) rows
+//       for kMR rows
 //         for NR (panel_width()) columns: micro-kernel
 // The MR x KC part of A stays in L1; the KC x NC part of B stays in L2 for small models. B is read in place, except for
 // B^T, which is packed into panels beforehand, and for the incomplete last panel. C is read and written once per KC.
@@ -58,7 +58,7 @@ struct MicroKernelCall {
   int64_t c_stride;
   bool accumulates;
   const T* bias;  // or null; micro_kernel() requires null if `accumulates`
-  Left<T> a;
+  OperandA<T> a;
   const T* b;
   int64_t b_stride, kc;
 };
@@ -68,12 +68,12 @@ struct MicroKernelCall {
 template <class T, bool kTransposed>
 HWY_NOINLINE void micro_kernel(const MicroKernelCall<T>& w) {
   const hn::ScalableTag<T> d;
-  Block<hn::ScalableTag<T>, 2> block(d);
-  if (w.accumulates) block.load(d, w.c, w.c_stride);
-  if (w.bias != nullptr) block.load(d, w.bias, 0);
-  const Left<T> a{w.a.data, kTransposed ? 1 : w.a.row_stride, kTransposed ? w.a.step_stride : 1};
-  block.add(d, a, w.b, w.b_stride, 0, w.kc);
-  block.store(d, w.c, w.c_stride);
+  RegisterTile<hn::ScalableTag<T>, 2> tile(d);
+  if (w.accumulates) tile.load(d, w.c, w.c_stride);
+  if (w.bias != nullptr) tile.load(d, w.bias, 0);
+  const OperandA<T> a{w.a.data, kTransposed ? 1 : w.a.row_stride, kTransposed ? w.a.step_stride : 1};
+  tile.add(d, a, w.b, w.b_stride, 0, w.kc);
+  tile.store(d, w.c, w.c_stride);
 }
 
 // Packs B^T into panels: the columns [begin, end) of `of.part`, over the k range of `of`. It is not inlined for the
@@ -105,7 +105,7 @@ class BlockGemm {
         kc_ = std::min(most, item_.end_k - k_);
         if (!g_.transpose_b) pack_edge_columns();
         if (g_.transpose_a) prefetch_next_k(std::min(most, item_.end_k - k_ - kc_));
-        for (row_ = part.row; row_ < part.end_row; row_ += kStrip) {
+        for (row_ = part.row; row_ < part.end_row; row_ += kMR) {
           run_rows();
           if (epilogue != nullptr && k_ + kc_ == g_.k) (*epilogue)({row_, row_ + rows_, column_, column_ + columns_});
         }
@@ -129,30 +129,31 @@ class BlockGemm {
   void prefetch_next_k(int64_t next_kc) {
     if (next_kc == 0) return;
     const int64_t next = k_ + kc_, rows = item_.part.end_row - item_.part.row;
-    const int64_t blocks = ceil_divide(rows, kStrip) * ceil_divide(columns_, panel_width<T>());
+    const int64_t blocks = ceil_divide(rows, kMR) * ceil_divide(columns_, panel_width<T>());
     a_prefetcher_ = Prefetcher<T>(g_.a + next * g_.m + item_.part.row, g_.m, next_kc, rows, blocks);
     if (g_.transpose_b) return;
     b_prefetcher_ = Prefetcher<T>(g_.b + next * g_.n + column_, g_.n, next_kc, columns_, blocks);
   }
 
   void run_rows() {
-    rows_ = std::min(kStrip, item_.part.end_row - row_);
-    Left<T> a = g_.transpose_a ? Left<T>{g_.a + k_ * g_.m + row_, 1, g_.m} : Left<T>{g_.a + row_ * g_.k + k_, g_.k, 1};
-    if (rows_ < kStrip) a = pack_edge_rows(a);
+    rows_ = std::min(kMR, item_.part.end_row - row_);
+    OperandA<T> a =
+        g_.transpose_a ? OperandA<T>{g_.a + k_ * g_.m + row_, 1, g_.m} : OperandA<T>{g_.a + row_ * g_.k + k_, g_.k, 1};
+    if (rows_ < kMR) a = pack_edge_rows(a);
     run_panels(a);
   }
 
   // Copies the last rows of A, fewer than MR, and pads them with zeros.
-  Left<T> pack_edge_rows(const Left<T>& a) {
+  OperandA<T> pack_edge_rows(const OperandA<T>& a) {
     for (int64_t k = 0; k < kc_; ++k) {
-      for (int64_t r = 0; r < kStrip; ++r) {
-        edge_a_[k * kStrip + r] = r < rows_ ? a.data[r * a.row_stride + k * a.step_stride] : T(0);
+      for (int64_t r = 0; r < kMR; ++r) {
+        edge_a_[k * kMR + r] = r < rows_ ? a.data[r * a.row_stride + k * a.step_stride] : T(0);
       }
     }
-    return {edge_a_, 1, kStrip};
+    return {edge_a_, 1, kMR};
   }
 
-  void run_panels(const Left<T>& a) {
+  void run_panels(const OperandA<T>& a) {
     const int64_t width = panel_width<T>();
     const bool starts = k_ == item_.k && item_.starts, sums = g_.add || !starts;
     for (int64_t j = 0; j < columns_; j += width) {
@@ -171,7 +172,7 @@ class BlockGemm {
       }
       a_prefetcher_.prefetch();
       b_prefetcher_.prefetch();
-      if (columns < width || rows_ < kStrip || (sums && work.bias != nullptr)) {
+      if (columns < width || rows_ < kMR || (sums && work.bias != nullptr)) {
         run_edge_tile(work, columns);
       } else {
         if (!sums) prefetch_c(work.c);
@@ -189,7 +190,7 @@ class BlockGemm {
   }
 
   HWY_INLINE void prefetch_c(const T* c) const {
-    for (int64_t r = 0; r < kStrip; ++r) {
+    for (int64_t r = 0; r < kMR; ++r) {
       for (int64_t j = 0; j < panel_width<T>(); j += kLine<T>) hwy::Prefetch(c + r * g_.n + j);
     }
   }
@@ -197,7 +198,7 @@ class BlockGemm {
   // Edge tile, or beta = 1 with a bias: computes a full tile in scratch memory, then copies the valid part.
   void run_edge_tile(MicroKernelCall<T> work, int64_t columns) {
     const int64_t width = panel_width<T>();
-    std::fill_n(edge_c_, kStrip * width, T(0));
+    std::fill_n(edge_c_, kMR * width, T(0));
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t j = 0; j < columns; ++j) {
         edge_c_[r * width + j] =

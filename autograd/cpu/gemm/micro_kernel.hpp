@@ -16,25 +16,25 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
 // MR, the rows of the register tile: with two vectors per row, 16 accumulators of 32 vector registers, or 8 of 16.
-constexpr int64_t kStrip = HWY_MAX_BYTES >= 64 ? 8 : 4;
+constexpr int64_t kMR = HWY_MAX_BYTES >= 64 ? 8 : 4;
 
 // The A operand: A[r, k] = data[r * row_stride + k * step_stride].
 template <class T>
-struct Left {
+struct OperandA {
   const T* data;
   int64_t row_stride, step_stride;
 };
 
-// Register tile of C: kStrip (MR) rows x kVectors vectors (NR = kVectors * lanes). Each element accumulates over
+// Register tile of C: kMR rows x kVectors vectors (NR = kVectors * lanes). Each element accumulates over
 // ascending k, so its bits do not depend on how k is split over calls.
-template <class D, int kVectors, class Rows = std::make_index_sequence<kStrip>>
-class Block;
+template <class D, int kVectors, class Rows = std::make_index_sequence<kMR>>
+class RegisterTile;
 template <class D, int kVectors, size_t... kRow>
-class Block<D, kVectors, std::index_sequence<kRow...>> {
+class RegisterTile<D, kVectors, std::index_sequence<kRow...>> {
  public:
   using T = hn::TFromD<D>;
 
-  HWY_INLINE explicit Block(D d) {
+  HWY_INLINE explicit RegisterTile(D d) {
     ((sum0_[kRow] = hn::Zero(d)), ...);
     ((sum1_[kRow] = hn::Zero(d)), ...);
   }
@@ -60,25 +60,25 @@ class Block<D, kVectors, std::index_sequence<kRow...>> {
     if constexpr (kVectors > 1) (hn::StoreU(sum1_[kRow], d, to + kRow * row_stride + hn::Lanes(d)), ...);
   }
 
-  // Accumulates A[r, k] * B[k, :] for k in [begin, end); row k of the B operand starts at right + k * right_stride.
-  HWY_INLINE void add(D d, const Left<T>& left, const T* right, int64_t right_stride, int64_t begin, int64_t end) {
-    const T* a = left.data + begin * left.step_stride;
-    const T* b = right + begin * right_stride;
-    for (int64_t k = begin; k < end; ++k, a += left.step_stride, b += right_stride) {
-      const auto b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, kVectors > 1 ? b + hn::Lanes(d) : b);
-      (add_row(d, kRow, a[kRow * left.row_stride], b0, b1), ...);
+  // Accumulates A[r, k] * B[k, :] for k in [begin, end); row k of the B operand starts at b + k * b_stride.
+  HWY_INLINE void add(D d, const OperandA<T>& a, const T* b, int64_t b_stride, int64_t begin, int64_t end) {
+    const T* column = a.data + begin * a.step_stride;
+    const T* row = b + begin * b_stride;
+    for (int64_t k = begin; k < end; ++k, column += a.step_stride, row += b_stride) {
+      const auto b0 = hn::LoadU(d, row), b1 = hn::LoadU(d, kVectors > 1 ? row + hn::Lanes(d) : row);
+      (add_row(d, kRow, column[kRow * a.row_stride], b0, b1), ...);
     }
   }
 
   // As add(), with a mask: k contributes only to the rows r for which uses(r, k) is true.
   template <class Uses>
-  HWY_INLINE void add_where(D d, const Left<T>& left, const T* right, int64_t right_stride, int64_t begin, int64_t end,
+  HWY_INLINE void add_where(D d, const OperandA<T>& a, const T* b, int64_t b_stride, int64_t begin, int64_t end,
                             const Uses& uses) {
     for (int64_t k = begin; k < end; ++k) {
-      const T* a = left.data + k * left.step_stride;
-      const T* b = right + k * right_stride;
-      const auto b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, kVectors > 1 ? b + hn::Lanes(d) : b);
-      ((uses(static_cast<int64_t>(kRow), k) ? add_row(d, kRow, a[kRow * left.row_stride], b0, b1) : void()), ...);
+      const T* column = a.data + k * a.step_stride;
+      const T* row = b + k * b_stride;
+      const auto b0 = hn::LoadU(d, row), b1 = hn::LoadU(d, kVectors > 1 ? row + hn::Lanes(d) : row);
+      ((uses(static_cast<int64_t>(kRow), k) ? add_row(d, kRow, column[kRow * a.row_stride], b0, b1) : void()), ...);
     }
   }
 
@@ -99,14 +99,14 @@ class Block<D, kVectors, std::index_sequence<kRow...>> {
   Vec<D> sum0_[sizeof...(kRow)], sum1_[sizeof...(kRow)];
 };
 
-// Calls body(column, block) for zero-initialised register tiles that cover `columns`: two vectors wide, the last one
+// Calls body(column, tile) for zero-initialised register tiles that cover `columns`: two vectors wide, the last one
 // possibly one vector wide.
 template <class D, class Body>
-HWY_INLINE void for_each_block(D d, int64_t columns, const Body& body) {
+HWY_INLINE void for_each_register_tile(D d, int64_t columns, const Body& body) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
-  for (; c + lanes < columns; c += 2 * lanes) body(c, Block<D, 2>(d));
-  if (c < columns) body(c, Block<D, 1>(d));
+  for (; c + lanes < columns; c += 2 * lanes) body(c, RegisterTile<D, 2>(d));
+  if (c < columns) body(c, RegisterTile<D, 1>(d));
 }
 
 // Prefetches the row that the copy reaches 16 rows later: rows of one attention head are too far apart for the hardware

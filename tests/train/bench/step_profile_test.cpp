@@ -23,7 +23,7 @@ double flops_of(const std::vector<BenchRow>& rows, const std::string& operation)
   return sum;
 }
 
-TEST(StepProfile, CountsWhatAnUpdateDoes) {
+TEST(StepProfile, CountsWhatAStepDoes) {
   Trainer trainer(tiny_config());
   StepProfile profile({{"optimizer", 100}});
   for (int i = 0; i < 3; ++i) profile.add([&] { trainer.train_step(); });
@@ -43,7 +43,7 @@ TEST(StepProfile, CountsWhatAnUpdateDoes) {
   for (const char* other : {"batch", "zero gradients", "gradient norm"}) EXPECT_EQ(find(rows, other, false).calls, 1);
 }
 
-TEST(StepProfile, RowsAreAtMostTheUpdateAndFall) {
+TEST(StepProfile, RowsAreAtMostTheStepAndFall) {
   Trainer trainer(tiny_config());
   StepProfile profile({});
   double whole = 0;

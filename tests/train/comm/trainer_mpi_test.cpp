@@ -77,7 +77,7 @@ TEST_P(TrainerOnRanks, GradientsAndLossesAreThoseOfOneRank) {
 TEST_P(TrainerOnRanks, BucketsLeaveWhileBackwardRuns) {
   train::Trainer trainer(config_of(GetParam()), ranks_);
   trainer.train_step();
-  EXPECT_EQ(trainer.buckets().overlapped(), 0u) << "the first update learns";
+  EXPECT_EQ(trainer.buckets().overlapped(), 0u) << "the first step learns";
   EXPECT_GE(trainer.buckets().count(), 4u);
   for (int i = 0; i < 2; ++i) {
     trainer.train_step();

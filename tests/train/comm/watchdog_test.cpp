@@ -53,7 +53,7 @@ TEST(Watchdog, NamesARankThatNeverCame) {
   HeartbeatPage(job(), 0, 2).unlink();
 }
 
-TEST(Watchdog, NamesARankThatIsBusyInAnEarlierUpdateAndReportsOnce) {
+TEST(Watchdog, NamesARankThatIsBusyInAnEarlierStepAndReportsOnce) {
   const test::TemporaryFolder folder;
   const auto output = folder.path() / "stderr";
   ChildProcess busy = other_rank(job(), 2, 3, [](HeartbeatPage& page) {

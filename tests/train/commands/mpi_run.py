@@ -127,9 +127,9 @@ class Job:
         self.wait_until(lambda: len(self.ranks()) == count, f"{count} ranks")
         return self.ranks()
 
-    def wait_for_update(self, update=1):
+    def wait_for_step(self, step=1):
         """Until it is done; train.log_interval is 1."""
-        self.wait_until(lambda: re.search(rf"^step +{update}/", self.stdout, re.M), f"update {update}")
+        self.wait_until(lambda: re.search(rf"^step +{step}/", self.stdout, re.M), f"step {step}")
 
     def wait_until(self, happened, what, limit_s=60):
         end = time.monotonic() + limit_s
@@ -249,6 +249,6 @@ class Ranks(unittest.TestCase):
         return result.stdout
 
     def step_of(self, run_dir):
-        """The update of a run's last checkpoint, which must load."""
+        """The step of a run's last checkpoint, which must load."""
         text = self.run_heed("eval", run_dir / "checkpoints" / "last.h5")
         return int(text.splitlines()[0].rsplit(" ", 1)[1])

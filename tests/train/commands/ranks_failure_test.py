@@ -48,7 +48,7 @@ class RandomMoments(Ranks):
     def reach_a_moment(self, job, ranks, trial):
         """In every second trial, beginning with the first, while it trains; else at any time from the start on."""
         if trial % 2 == 0:
-            job.wait_for_update(random.randint(1, 50))
+            job.wait_for_step(random.randint(1, 50))
         members = job.wait_for_ranks(ranks)
         time.sleep(random.uniform(0, 0.5))
         return members
@@ -66,7 +66,7 @@ class RandomMoments(Ranks):
             self.assertGreaterEqual(self.step_of(self.run_dir), 1)
 
     def assert_names(self, job, rank, trial):
-        """One line, by a rank that waits, with the one that is missing, and the update once there is one."""
+        """One line, by a rank that waits, with the one that is missing, and the step once there is one."""
         found = [line for line in job.stderr.splitlines() if line.startswith("heed: ")]
         self.assertEqual(len(found), 1, job.stderr)
         self.assertIn(f"waited {TIMEOUT_S} s (train.comm_timeout_s) for ", found[0])
@@ -106,7 +106,7 @@ class Failures(RandomMoments):
                 shutil.copyfile(self.folder / "tokens.h5", place / "tokens.h5")
             command = self.long_run()
             job = self.mpirun(*((1, command, place) for place in places))
-            job.wait_for_update(random.randint(5, 50))
+            job.wait_for_step(random.randint(5, 50))
             time.sleep(random.uniform(0, 0.2))
             rank = random.randrange(2)
             began = time.monotonic()
@@ -157,7 +157,7 @@ class Failures(RandomMoments):
 
         def once(_):
             job = self.mpirun((2, self.train("--resume", "save_interval=0", "run_dir=kept", f"comm_timeout_s={TIMEOUT_S}")))
-            job.wait_for_update(random.randint(10, 50))
+            job.wait_for_step(random.randint(10, 50))
             members = job.wait_for_ranks(2)
             time.sleep(random.uniform(0, 0.1))
             rank = random.randrange(2)
@@ -185,7 +185,7 @@ class Signals(RandomMoments):
     def check(self, kind, send, name, number):
         def once(_):
             job = self.mpirun((2, self.long_run()))
-            job.wait_for_update(random.randint(1, 100))
+            job.wait_for_step(random.randint(1, 100))
             members = job.wait_for_ranks(2)
             time.sleep(random.uniform(0, 0.02))
             began = time.monotonic()

@@ -263,7 +263,7 @@ class Refusals(Ranks):
 
     def test_a_save_that_only_the_root_cannot_do(self):
         job = self.two(f"run_dir={self.run_dir}", "steps=1000000", "eval_interval=1000000")
-        job.wait_for_update(3)
+        job.wait_for_step(3)
         shutil.rmtree(self.run_dir / "checkpoints")
         os.kill(job.process.pid, signal.SIGUSR1)
         self.assertEqual(job.wait(), 4, job.stderr)

@@ -81,7 +81,7 @@ TEST_F(Resume, TwiceGivesTheSameAgain) {
   expect_same_state("a", "b");
 }
 
-TEST_F(Resume, ACompleteRunMakesNoUpdate) {
+TEST_F(Resume, ACompleteRunMakesNoStep) {
   run_training(config("a", {"steps=6"}));
   const auto before = rows("a");
   EXPECT_EQ(run_training(config("a", {"steps=6"}), {.resume = true}).steps, 6);
@@ -136,7 +136,7 @@ TEST_F(Resume, MetricsThatAreMissingBeginAnew) {
   EXPECT_EQ(rows("a"), expected);
 }
 
-// Killed between a new best and the next save: best.h5 is of an update that the newest checkpoint does not know.
+// Killed between a new best and the next save: best.h5 is of a step that the newest checkpoint does not know.
 TEST_F(Resume, ABestFromBehindTheCheckpointIsFoundAgain) {
   const auto now = [&](const std::string& name, const char* stop) {
     return config(name, {"learning_rate=1e-2", std::string("stop_after=") + stop});
@@ -158,7 +158,7 @@ TEST_F(Resume, ABestFromBehindTheCheckpointIsFoundAgain) {
   EXPECT_EQ(step_of_best("a"), 15);
   EXPECT_EQ(load_checkpoint(last("a")).real("best_val_loss"), load_checkpoint(last("whole")).real("best_val_loss"));
 
-  // This run ends before that update and knows no best, but there is nothing in its place: the file stays.
+  // This run ends before that step and knows no best, but there is nothing in its place: the file stays.
   EXPECT_FALSE(run_training(now("short", "8"), {.resume = true}).best_val_loss);
   EXPECT_EQ(step_of_best("short"), 10);
   run_training(now("short", "17"), {.resume = true});

@@ -52,7 +52,7 @@ TEST_F(Run, WritesItsFiles) {
   for (size_t i = 1; i <= 6; ++i) {
     EXPECT_EQ(rows[i][0], std::to_string(i));
     EXPECT_EQ(rows[i][1], std::to_string(i * 12 * 8));
-    EXPECT_EQ(rows[i][3].empty(), i != 4 && i != 6) << "an evaluation after update " << i;
+    EXPECT_EQ(rows[i][3].empty(), i != 4 && i != 6) << "an evaluation after step " << i;
   }
   const std::string json = read_file(folder_.path() / "a" / "summary.json");
   for (const char* key : {"written_by", "status", "reason", "val_targets", "bits_per_byte", "best_val_targets",
@@ -136,7 +136,7 @@ TEST_F(Run, WithoutValidationThereIsNoEvaluation) {
   }
 }
 
-TEST_F(Run, AFolderThatCannotBeMadeStopsBeforeTheFirstUpdate) {
+TEST_F(Run, AFolderThatCannotBeMadeStopsBeforeTheFirstStep) {
   std::ofstream(folder_.path() / "file") << "not a folder";
   try {
     run_training(config("file/run"));

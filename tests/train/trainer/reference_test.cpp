@@ -1,4 +1,4 @@
-// heed against PyTorch: logits, every gradient and ten updates of small models, in f64 and f32. The numbers come from
+// heed against PyTorch: logits, every gradient and ten steps of small models, in f64 and f32. The numbers come from
 // tests/reference/make_fixtures.py, which also says what a fixture holds.
 #include <gtest/gtest.h>
 
@@ -40,12 +40,12 @@ void expect_equal(const std::string& what, const std::vector<double>& actual, co
   EXPECT_LE(norm(difference), tolerance(dtype) * norm(expected)) << what << " in " << name(dtype);
 }
 
-// Losses and gradient norms of updates, each by itself.
+// Losses and gradient norms of steps, each by itself.
 void expect_each_equal(const std::string& what, const std::vector<double>& actual, const std::vector<double>& expected,
                        DType dtype) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
   for (size_t i = 0; i < expected.size(); ++i) {
-    expect_equal(fmt::format("{} of update {}", what, i + 1), {actual[i]}, {expected[i]}, dtype);
+    expect_equal(fmt::format("{} of step {}", what, i + 1), {actual[i]}, {expected[i]}, dtype);
   }
 }
 
@@ -74,11 +74,11 @@ struct ReferenceTest : testing::TestWithParam<std::string> {
   const CheckpointContent fixture = read_fixture(GetParam());
   const Config config = parse_config(fixture.text("config"), GetParam());
 
-  // (B, T) of one update.
-  Tensor tokens(const std::string& what, int64_t update) const {
+  // (B, T) of one step.
+  Tensor tokens(const std::string& what, int64_t step) const {
     const Tensor& all = fixture.tensors.at(what);
     const int64_t rows = all.shape()[1], length = all.shape()[2];
-    return all.slice(update * rows * length, {rows, length});
+    return all.slice(step * rows * length, {rows, length});
   }
 };
 
@@ -97,7 +97,7 @@ TEST_P(ReferenceTest, LogitsAndEveryGradientAreThoseOfPyTorch) {
   }
 }
 
-TEST_P(ReferenceTest, TenUpdatesAreThoseOfPyTorch) {
+TEST_P(ReferenceTest, TenStepsAreThoseOfPyTorch) {
   for (const DType dtype : {DType::f64, DType::f32}) {
     const nn::Gpt model = make_model(config, fixture, dtype);
     set_weights(model, fixture);
@@ -108,13 +108,13 @@ TEST_P(ReferenceTest, TenUpdatesAreThoseOfPyTorch) {
     const OptimConfig& c = config.optim;
     optim::AdamW optimizer(spans, {c.beta1, c.beta2, c.eps, c.weight_decay});
     std::vector<double> losses, norms;
-    for (int64_t update = 0; update < config.train.steps; ++update) {
+    for (int64_t step = 0; step < config.train.steps; ++step) {
       model.parameters().zero_gradients();
-      const Tensor loss = model.loss(tokens("inputs", update), tokens("targets", update), {});
+      const Tensor loss = model.loss(tokens("inputs", step), tokens("targets", step), {});
       backward(loss);
       losses.push_back(loss.item());
       norms.push_back(optim::global_norm(spans));
-      optimizer.step(optim::learning_rate(schedule_options(config), update),
+      optimizer.step(optim::learning_rate(schedule_options(config), step),
                      optim::clip_factor(norms.back(), c.clip_norm));
     }
     expect_each_equal("loss", losses, expected(fixture, dtype, "losses"), dtype);
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ReferenceTest,
 
 // The same for the trainer as a whole: batches from a source, micro-batches, schedule, clipping. The text has one
 // sequence, so every row of every batch is known.
-TEST(TrainerReferenceTest, TenUpdatesAreThoseOfPyTorch) {
+TEST(TrainerReferenceTest, TenStepsAreThoseOfPyTorch) {
   const CheckpointContent fixture = read_fixture("trainer");
   const test::TemporaryFolder folder;
   const std::filesystem::path text = folder.path() / "text.txt";
@@ -140,9 +140,9 @@ TEST(TrainerReferenceTest, TenUpdatesAreThoseOfPyTorch) {
     set_weights(trainer.model(), fixture);
     std::vector<double> losses, norms;
     while (trainer.step() < trainer.config().train.steps) {
-      const StepResult update = trainer.train_step();
-      losses.push_back(update.loss);
-      norms.push_back(update.grad_norm);
+      const StepResult step = trainer.train_step();
+      losses.push_back(step.loss);
+      norms.push_back(step.grad_norm);
     }
     expect_each_equal("loss", losses, expected(fixture, dtype, "losses"), dtype);
     expect_each_equal("gradient norm", norms, expected(fixture, dtype, "norms"), dtype);

@@ -37,14 +37,14 @@ std::vector<double> difference(const std::vector<double>& a, std::vector<double>
   return b;
 }
 
-TEST(Trainer, MakesExactlyTheUpdatesAskedFor) {
+TEST(Trainer, MakesExactlyTheStepsAskedFor) {
   Trainer trainer(tiny_config());
   for (int64_t step = 1; step <= 3; ++step) EXPECT_EQ(trainer.train_step().step, step);
   EXPECT_EQ(trainer.step(), 3);
   EXPECT_EQ(trainer.optimizer().steps(), 3);
 }
 
-TEST(Trainer, CountsTheTargetsOfTheWholeUpdate) {
+TEST(Trainer, CountsTheTargetsOfTheWholeStep) {
   EXPECT_EQ(Trainer(tiny_config({"micro_batch_size=4"})).train_step().targets, 12 * 8);
 }
 
@@ -161,10 +161,10 @@ TEST(Trainer, StopsAtNanAndNamesTheOperation) {
   EXPECT_FALSE(detect_anomaly());
 }
 
-TEST(Trainer, MemoryIsFlatAndNoNodeOutlivesAnUpdate) {
+TEST(Trainer, MemoryIsFlatAndNoNodeOutlivesAStep) {
   Trainer trainer(tiny_config({"steps=400"}));
-  const auto run = [&](int updates) {
-    for (int i = 0; i < updates; ++i) {
+  const auto run = [&](int steps) {
+    for (int i = 0; i < steps; ++i) {
       trainer.train_step();
       EXPECT_EQ(live_nodes(), 0);
     }

@@ -2,7 +2,7 @@
 //   dV = P^T dY    dS = P * (dY V^T - rowsum(dY * Y))    dK = scale dS^T Q    dQ = scale dS K
 // A task is one kv head of one sequence: it packs all keys and values once, loops over the query heads of the group and
 // their query tiles, and for each over the key tiles. Within a pair of tiles, a column panel of the B operand stays in
-// L1 for all row groups (kStrip rows) of the A operand; dK and dV are accumulated in scratch memory. If there are too
+// L1 for all row groups (kMR rows) of the A operand; dK and dV are accumulated in scratch memory. If there are too
 // few kv heads for the threads, (dK, dV) and dQ are separate tasks on subsets of the tiles, at 7 GEMMs instead of 5.
 // Each element is summed in the same order either way, so the bits do not depend on the threads.
 #undef HWY_TARGET_INCLUDE
@@ -103,14 +103,14 @@ class BackwardTask {
   }
 
   void query_tile() {
-    const int64_t strips = round_up(rows_, kStrip);
+    const int64_t padded_rows = round_up(rows_, kMR);
     const int64_t index = (task_.batch * p_.problem.heads + head_) * p_.problem.queries + query_;
     queries_ = whole_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_, own_queries_);
     dy_ = whole_rows(p_.dy.row<S>(task_.batch, query_, head_), p_.dy.row_stride, rows_, head_size_, own_dy_);
     pack_rows(p_.lse.as<T>() + index, 0, 1, rows_, static_cast<T>(kLog2E), lse_);
     for (int64_t r = 0; r < rows_; ++r) deltas_[r] = delta(r);
-    std::fill(lse_ + rows_, lse_ + strips, T(0));
-    std::fill(deltas_ + rows_, deltas_ + strips, T(0));
+    std::fill(lse_ + rows_, lse_ + padded_rows, T(0));
+    std::fill(deltas_ + rows_, deltas_ + padded_rows, T(0));
     for_each_key_tile(visible_.seen(query_ + rows_ - 1), [&] { key_tile(); });
     if (wants_dq_) {
       unpack_rows(dq_, rows_, head_size_, static_cast<T>(p_.problem.scale), p_.dq.add,
@@ -126,18 +126,18 @@ class BackwardTask {
   }
 
   void key_tile() {
-    for (int64_t r = 0; r < round_up(rows_, kStrip); ++r) {  // padding rows repeat the last row
+    for (int64_t r = 0; r < round_up(rows_, kMR); ++r) {  // padding rows repeat the last row
       seen_[r] = std::clamp<int64_t>(visible_.seen(query_ + std::min(r, rows_ - 1)) - key_, 0, keys_);
     }
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     for (int64_t key = 0; key < seen_[rows_ - 1]; key += 2 * lanes) {
-      for (int64_t strip = 0; strip < rows_; strip += kStrip) {
-        const int64_t some = seen_[strip + kStrip - 1] - key;
+      for (int64_t tile_row = 0; tile_row < rows_; tile_row += kMR) {
+        const int64_t some = seen_[tile_row + kMR - 1] - key;
         if (some > lanes) {
-          weights_of_block<Block<D, 2>>(strip, key);
+          weights_of_tile<RegisterTile<D, 2>>(tile_row, key);
         } else if (some > 0) {
-          weights_of_block<Block<D, 1>>(strip, key);
+          weights_of_tile<RegisterTile<D, 1>>(tile_row, key);
         }
       }
     }
@@ -146,32 +146,32 @@ class BackwardTask {
     if (wants_dk_) add_over_queries(dscores_, queries_, dk_ + row_at(key_));
   }
 
-  // P and dS of kStrip queries and one register tile of keys from `key` on. Elements of masked keys are unspecified.
-  template <class KeyBlock>
-  HWY_INLINE void weights_of_block(int64_t strip, int64_t key) {
+  // P and dS of kMR queries and one register tile of keys from `key` on. Elements of masked keys are unspecified.
+  template <class Tile>
+  HWY_INLINE void weights_of_tile(int64_t tile_row, int64_t key) {
     const D d;
-    T* weights = weights_ + strip * kBackwardKeys + key;
-    T* dscores = dscores_ + strip * kBackwardKeys + key;
+    T* weights = weights_ + tile_row * kBackwardKeys + key;
+    T* dscores = dscores_ + tile_row * kBackwardKeys + key;
     const int64_t panel = row_at(key_) + key * head_size_;
-    KeyBlock dweight(d), score(d);
-    dweight.add(d, {dy_.data + strip * dy_.stride, dy_.stride, 1}, value_panels_ + panel, panel_width<T>(), 0,
+    Tile dweight(d), score(d);
+    dweight.add(d, {dy_.data + tile_row * dy_.stride, dy_.stride, 1}, value_panels_ + panel, panel_width<T>(), 0,
                 head_size_);
     dweight.store(d, dscores, kBackwardKeys);
-    score.add(d, {queries_.data + strip * queries_.stride, queries_.stride, 1}, key_panels_ + panel, panel_width<T>(),
-              0, head_size_);
+    score.add(d, {queries_.data + tile_row * queries_.stride, queries_.stride, 1}, key_panels_ + panel,
+              panel_width<T>(), 0, head_size_);
     if (dropout_.on()) {
       score.store(d, weights, kBackwardKeys);
-      for (int64_t r = 0; r < std::min(kStrip, rows_ - strip); ++r) {
-        const int64_t keys = std::min(seen_[strip + r] - key, panel_width<T>());
-        if (keys > 0) dropped_weights(strip + r, key, keys);
+      for (int64_t r = 0; r < std::min(kMR, rows_ - tile_row); ++r) {
+        const int64_t keys = std::min(seen_[tile_row + r] - key, panel_width<T>());
+        if (keys > 0) dropped_weights(tile_row + r, key, keys);
       }
       return;
     }
     // Computed directly on the registers, without storing the scores first: saves 1.5 % of backward.
     score.each(d, [&](int64_t r, int64_t j, Vec<D> v) HWY_ATTR {
-      const auto weight = exp2_of_negative(d, hn::Sub(v, hn::Set(d, lse_[strip + r])));
+      const auto weight = exp2_of_negative(d, hn::Sub(v, hn::Set(d, lse_[tile_row + r])));
       T* ds = dscores + r * kBackwardKeys + j;
-      hn::Store(hn::Mul(weight, hn::Sub(hn::Load(d, ds), hn::Set(d, deltas_[strip + r]))), d, ds);
+      hn::Store(hn::Mul(weight, hn::Sub(hn::Load(d, ds), hn::Set(d, deltas_[tile_row + r]))), d, ds);
       hn::Store(weight, d, weights + r * kBackwardKeys + j);
     });
   }
@@ -190,26 +190,26 @@ class BackwardTask {
     }
   }
 
-  // sums (keys, D) += left^T right, skipping masked elements; left (queries, keys), right (queries, D).
-  void add_over_queries(const T* left, const Rows<const T>& right, T* sums) {
+  // sums (keys, D) += a^T b, skipping masked elements; a (queries, keys), b (queries, D).
+  void add_over_queries(const T* a, const Rows<const T>& b, T* sums) {
     const D d;
-    for_each_block(d, head_size_, [&](int64_t c, auto zero) HWY_ATTR {
-      for (int64_t strip = 0; strip < keys_; strip += kStrip) {
-        const int64_t last = std::min(strip + kStrip, keys_) - 1;
+    for_each_register_tile(d, head_size_, [&](int64_t c, auto zero) HWY_ATTR {
+      for (int64_t tile_row = 0; tile_row < keys_; tile_row += kMR) {
+        const int64_t last = std::min(tile_row + kMR, keys_) - 1;
         const auto first_row = [&](int64_t key) {
           return std::clamp<int64_t>(visible_.first_query_seeing(key_ + key) - query_, 0, rows_);
         };
-        const int64_t some = first_row(strip), all = first_row(last);
+        const int64_t some = first_row(tile_row), all = first_row(last);
         if (some == rows_) return;
-        const Left<T> transposed{left + strip, 1, kBackwardKeys};
-        T* out = sums + strip * row_size_ + c;
-        auto block = zero;
-        block.load(d, out, row_size_);
-        block.prefetch(out + kStrip * row_size_, row_size_);  // saves about 3 % of backward over 4096 positions
-        block.add_where(d, transposed, right.data + c, right.stride, some, all,
-                        [&](int64_t r, int64_t query) { return strip + r < seen_[query]; });
-        block.add(d, transposed, right.data + c, right.stride, all, rows_);
-        block.store(d, out, row_size_);
+        const OperandA<T> transposed{a + tile_row, 1, kBackwardKeys};
+        T* out = sums + tile_row * row_size_ + c;
+        auto tile = zero;
+        tile.load(d, out, row_size_);
+        tile.prefetch(out + kMR * row_size_, row_size_);  // saves about 3 % of backward over 4096 positions
+        tile.add_where(d, transposed, b.data + c, b.stride, some, all,
+                       [&](int64_t r, int64_t query) { return tile_row + r < seen_[query]; });
+        tile.add(d, transposed, b.data + c, b.stride, all, rows_);
+        tile.store(d, out, row_size_);
       }
     });
   }
@@ -217,18 +217,18 @@ class BackwardTask {
   void add_dq() {
     const D d;
     const T* keys = key_rows_ + row_at(key_);
-    for_each_block(d, head_size_, [&](int64_t c, auto zero) HWY_ATTR {
-      for (int64_t strip = 0; strip < rows_; strip += kStrip) {
-        const int64_t* seen = seen_ + strip;
-        if (seen[kStrip - 1] == 0) continue;
-        const Left<T> dscores{dscores_ + strip * kBackwardKeys, kBackwardKeys, 1};
-        T* dq = dq_ + strip * row_size_ + c;
-        auto block = zero;
-        if (key_ > 0) block.load(d, dq, row_size_);  // key_ = 0 is processed first and is in every key range
-        block.add(d, dscores, keys + c, row_size_, 0, seen[0]);
-        block.add_where(d, dscores, keys + c, row_size_, seen[0], seen[kStrip - 1],
-                        [&](int64_t r, int64_t k) { return k < seen[r]; });
-        block.store(d, dq, row_size_);
+    for_each_register_tile(d, head_size_, [&](int64_t c, auto zero) HWY_ATTR {
+      for (int64_t tile_row = 0; tile_row < rows_; tile_row += kMR) {
+        const int64_t* seen = seen_ + tile_row;
+        if (seen[kMR - 1] == 0) continue;
+        const OperandA<T> dscores{dscores_ + tile_row * kBackwardKeys, kBackwardKeys, 1};
+        T* dq = dq_ + tile_row * row_size_ + c;
+        auto tile = zero;
+        if (key_ > 0) tile.load(d, dq, row_size_);  // key_ = 0 is processed first and is in every key range
+        tile.add(d, dscores, keys + c, row_size_, 0, seen[0]);
+        tile.add_where(d, dscores, keys + c, row_size_, seen[0], seen[kMR - 1],
+                       [&](int64_t r, int64_t k) { return k < seen[r]; });
+        tile.store(d, dq, row_size_);
       }
     });
   }

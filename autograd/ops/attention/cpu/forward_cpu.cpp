@@ -1,7 +1,7 @@
 // Attention forward on the CPU. A task is one kv head of one sequence: it packs keys (transposed) and values into
 // aligned memory once for all query heads of the group; values for which usable_in_place() is true are read in place.
 // Each tile of queries loops over tiles of keys; within a pair of tiles, scores, softmax and P V are computed for
-// kStrip (4 or 8) query rows at a time, which stay in L1. If there are few kv heads, a task computes a subset of the
+// kMR (4 or 8) query rows at a time, which stay in L1. If there are few kv heads, a task computes a subset of the
 // query tiles. No row of y depends on another row, so the bits depend neither on the threads nor on the division into
 // tasks.
 #undef HWY_TARGET_INCLUDE
@@ -77,53 +77,53 @@ class ForwardTask {
     std::fill_n(maxima_, kTileQueries, -kInfinity);
     const int64_t keys = visible_.seen(query_ + rows_ - 1);
     for (int64_t key = 0; key < keys; key += kForwardKeys) {
-      for (int64_t strip = 0; strip < rows_; strip += kStrip) add_keys(strip, key);
+      for (int64_t tile_row = 0; tile_row < rows_; tile_row += kMR) add_keys(tile_row, key);
     }
     finish_rows();
   }
 
-  // Online softmax update of kStrip query rows with the keys from `key` on, at most kForwardKeys of them: updates
+  // Online softmax update of kMR query rows with the keys from `key` on, at most kForwardKeys of them: updates
   // maxima, sums and y (+= P V).
-  void add_keys(int64_t strip, int64_t key) {
-    int64_t seen[kStrip];  // length of each row's key range in this tile; padding rows repeat the last row
-    for (int64_t r = 0; r < kStrip; ++r) {
-      const int64_t row = std::min(strip + r, rows_ - 1);
+  void add_keys(int64_t tile_row, int64_t key) {
+    int64_t seen[kMR];  // length of each row's key range in this tile; padding rows repeat the last row
+    for (int64_t r = 0; r < kMR; ++r) {
+      const int64_t row = std::min(tile_row + r, rows_ - 1);
       seen[r] = std::clamp<int64_t>(visible_.seen(query_ + row) - key, 0, kForwardKeys);
     }
-    const int64_t most = seen[kStrip - 1];
+    const int64_t most = seen[kMR - 1];
     if (most == 0) return;
     const D d;
-    score_strip(strip, key, seen);
-    for (int64_t r = 0; r < kStrip; ++r) bases_[r] = raise_maximum(strip + r, scores_ + r * kForwardKeys, most, key);
-    weights_of_strip(strip, key, most);
-    const bool is_last = visible_.seen(query_ + std::min(strip + kStrip, rows_) - 1) <= key + kForwardKeys;
-    if (is_last) finish_sums(strip);
-    const Left<T> weights{scores_, kForwardKeys, 1};
-    for_each_block(d, head_size_, [&](int64_t c, auto block) HWY_ATTR {
-      T* y = y_.data + strip * y_.stride + c;
+    score_tile(tile_row, key, seen);
+    for (int64_t r = 0; r < kMR; ++r) bases_[r] = raise_maximum(tile_row + r, scores_ + r * kForwardKeys, most, key);
+    weights_of_tile(tile_row, key, most);
+    const bool is_last = visible_.seen(query_ + std::min(tile_row + kMR, rows_) - 1) <= key + kForwardKeys;
+    if (is_last) finish_sums(tile_row);
+    const OperandA<T> weights{scores_, kForwardKeys, 1};
+    for_each_register_tile(d, head_size_, [&](int64_t c, auto tile) HWY_ATTR {
+      T* y = y_.data + tile_row * y_.stride + c;
       const T* values = values_.data + key * values_.stride + c;
-      if (key > 0) block.load(d, y, y_.stride);
-      block.add(d, weights, values, values_.stride, 0, seen[0]);
-      block.add_where(d, weights, values, values_.stride, seen[0], most,
-                      [&](int64_t r, int64_t k) { return k < seen[r]; });
-      if (is_last) block.scale(d, factors_ + strip);
-      block.store(d, y, y_.stride);
+      if (key > 0) tile.load(d, y, y_.stride);
+      tile.add(d, weights, values, values_.stride, 0, seen[0]);
+      tile.add_where(d, weights, values, values_.stride, seen[0], most,
+                     [&](int64_t r, int64_t k) { return k < seen[r]; });
+      if (is_last) tile.scale(d, factors_ + tile_row);
+      tile.store(d, y, y_.stride);
     });
   }
 
-  // Scores of kStrip rows, -Inf for masked keys.
-  HWY_INLINE void score_strip(int64_t strip, int64_t key, const int64_t* seen) {
+  // Scores of kMR rows, -Inf for masked keys.
+  HWY_INLINE void score_tile(int64_t tile_row, int64_t key, const int64_t* seen) {
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     const T* panels = key_panels_ + key * head_size_;
-    for_each_block(d, seen[kStrip - 1], [&](int64_t n, auto block) HWY_ATTR {
-      block.add(d, {queries_.data + strip * queries_.stride, queries_.stride, 1}, panels + n * head_size_,
-                panel_width<T>(), 0, head_size_);
+    for_each_register_tile(d, seen[kMR - 1], [&](int64_t n, auto tile) HWY_ATTR {
+      tile.add(d, {queries_.data + tile_row * queries_.stride, queries_.stride, 1}, panels + n * head_size_,
+               panel_width<T>(), 0, head_size_);
       T* scores = scores_ + n;
       if (n + 2 * lanes <= seen[0]) {
-        block.store(d, scores, kForwardKeys);
+        tile.store(d, scores, kForwardKeys);
       } else {
-        block.each(d, [&](int64_t r, int64_t j, auto score) HWY_ATTR {
+        tile.each(d, [&](int64_t r, int64_t j, auto score) HWY_ATTR {
           const int64_t count = std::max<int64_t>(seen[r] - n - j, 0);
           hn::Store(first_lanes_or(d, score, count, hn::Set(d, -kInfinity)), d, scores + r * kForwardKeys + j);
         });
@@ -147,11 +147,11 @@ class ForwardTask {
   }
 
   // Replaces scores with unnormalised probabilities; finish_sums() computes the normalising factor.
-  HWY_INLINE void weights_of_strip(int64_t strip, int64_t key, int64_t most) {
+  HWY_INLINE void weights_of_tile(int64_t tile_row, int64_t key, int64_t most) {
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    for (int64_t r = 0; r < kStrip; ++r) {
-      const int64_t row = strip + r;
+    for (int64_t r = 0; r < kMR; ++r) {
+      const int64_t row = tile_row + r;
       if (dropout_.on()) dropout_.draw(task_.batch, head_, query_ + row, visible_.first_key + key, most);
       T* scores = scores_ + r * kForwardKeys;
       T* sums = sums_ + row * kLine<T>;
@@ -182,11 +182,11 @@ class ForwardTask {
   }
   bool is_in_place() const { return usable_in_place<S>(p_.y.row_stride, rows_, head_size_); }
 
-  // Softmax denominators of kStrip rows, and the factors that normalise their rows of y.
-  HWY_INLINE void finish_sums(int64_t strip) {
+  // Softmax denominators of kMR rows, and the factors that normalise their rows of y.
+  HWY_INLINE void finish_sums(int64_t tile_row) {
     const D d;
     const T kept = static_cast<T>(keep_scale(p_.problem));
-    for (int64_t r = strip; r < strip + kStrip; ++r) {
+    for (int64_t r = tile_row; r < tile_row + kMR; ++r) {
       totals_[r] = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums_ + r * kLine<T>)));
       factors_[r] = kept / totals_[r];
     }
@@ -219,7 +219,7 @@ class ForwardTask {
   Rows<const T> queries_ = {}, values_ = {};
   Rows<T> y_ = {};
   T *key_panels_, *own_values_, *own_queries_, *own_y_, *maxima_, *sums_, *scores_;
-  T bases_[kStrip] = {};  // of the current kStrip rows
+  T bases_[kMR] = {};  // of the current kMR rows
   T totals_[kTileQueries] = {}, factors_[kTileQueries] = {};
   int64_t head_ = 0, query_ = 0, rows_ = 0;  // of the current query tile
 };

@@ -16,10 +16,10 @@
 namespace heed::cpu {
 
 // Tile sizes: queries per tile, and keys per tile in forward and in backward. A tile of P has to fit into the caches;
-// forward stores only kStrip rows of it at a time. Measured as the best among 64 to 128, 128 to 512 and 64 to 256.
+// forward stores only kMR rows of it at a time. Measured as the best among 64 to 128, 128 to 512 and 64 to 256.
 inline constexpr int64_t kTileQueries = 128, kForwardKeys = 512, kBackwardKeys = 64;
-// Upper bound of kStrip, the rows of a register tile (MR): tiles are padded to a multiple of it.
-inline constexpr int64_t kMaxStrip = 8;
+// The largest kMR (rows of a register tile): tiles are padded to a multiple of it.
+inline constexpr int64_t kMaxMR = 8;
 
 // Query heads that share a kv head.
 inline int64_t group_size(const AttentionProblem& p) { return p.heads / p.kv_heads; }
@@ -99,7 +99,7 @@ template <class T>
 struct ForwardLayout : ScratchLayout<T> {
   int64_t key_panels, values;        // all keys of a sequence
   int64_t queries, y, maxima, sums;  // a tile of queries; sums: a cache line for each row
-  int64_t scores;                    // up to kMaxStrip queries, a tile of keys
+  int64_t scores;                    // up to kMaxMR queries, a tile of keys
 
   explicit ForwardLayout(const AttentionProblem& p) {
     const int64_t keys = round_up(p.keys, 2 * kLine<T>), columns = padded<T>(p.head_size);
@@ -109,7 +109,7 @@ struct ForwardLayout : ScratchLayout<T> {
     y = this->take(kTileQueries * columns);
     maxima = this->take(kTileQueries);
     sums = this->take(kTileQueries * kLine<T>);
-    scores = this->take(kMaxStrip * kForwardKeys);
+    scores = this->take(kMaxMR * kForwardKeys);
   }
 };
 

@@ -37,7 +37,7 @@ HWY_INLINE void pack_rows(const S* from, int64_t row_stride, int64_t rows, int64
   }
 }
 
-// Rows of T that a micro-kernel reads and writes: whole vectors, and a multiple of kStrip rows.
+// Rows of T that a micro-kernel reads and writes: whole vectors, and a multiple of kMR rows.
 template <class T>
 struct Rows {
   T* data;
@@ -49,11 +49,11 @@ struct Rows {
 template <class S, class T = AccumT<S>>
 HWY_INLINE bool usable_in_place(int64_t row_stride, int64_t rows, int64_t columns) {
   constexpr int64_t kClose = 1 << 17;  // bytes
-  return std::is_same_v<S, T> && columns % kLine<T> == 0 && rows % kMaxStrip == 0 &&
+  return std::is_same_v<S, T> && columns % kLine<T> == 0 && rows % kMaxMR == 0 &&
          rows * row_stride * static_cast<int64_t>(sizeof(T)) <= kClose;
 }
 
-// The rows in place if possible, else a copy in `to`, padded with rows of zeros to a multiple of kMaxStrip.
+// The rows in place if possible, else a copy in `to`, padded with rows of zeros to a multiple of kMaxMR.
 template <class S, class T = AccumT<S>>
 HWY_INLINE Rows<const T> whole_rows(const S* from, int64_t row_stride, int64_t rows, int64_t columns,
                                     T* HWY_RESTRICT to) {
@@ -62,7 +62,7 @@ HWY_INLINE Rows<const T> whole_rows(const S* from, int64_t row_stride, int64_t r
   }
   const int64_t row_size = padded<T>(columns);
   pack_rows(from, row_stride, rows, columns, T(1), to);
-  std::fill(to + rows * row_size, to + round_up(rows, kMaxStrip) * row_size, T(0));
+  std::fill(to + rows * row_size, to + round_up(rows, kMaxMR) * row_size, T(0));
   return {to, row_size};
 }
 
