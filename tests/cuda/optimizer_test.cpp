@@ -65,11 +65,12 @@ TEST_P(OptimizerOnCuda, FollowsF64OnTheCpu) {
         ASSERT_EQ(span.gradients.values(), gradients);
       }
       const auto expect_close = [&](const Tensor& got, const Tensor& want, double least) {
+        const std::vector<double> found = got.values(), expected = want.values();
         double largest = least;
-        for (const double value : want.values()) largest = std::max(largest, std::abs(value));
+        for (const double value : expected) largest = std::max(largest, std::abs(value));
         const double bound = num_steps * test::kF32StepRoundings * test::kF32Epsilon * largest;
         for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
-          ASSERT_NEAR(got.values()[i], want.values()[i], bound) << i;
+          ASSERT_NEAR(found[i], expected[i], bound) << i;
         }
       };
       expect_close(span.weights, exact.weights, 1.0);

@@ -127,7 +127,7 @@ int64_t certain_data(const Config& config, int64_t estimate) {
 }  // namespace
 
 int64_t MemoryEstimate::total() const {
-  return parameters + gradients + optimizer + std::max(activations, checkpoint) + data + batch;
+  return parameters + gradients + optimizer + std::max(activations, checkpoint) + data + batch + layer_norms;
 }
 
 MemoryEstimate estimate_memory(const Config& config, Device device) {
@@ -153,19 +153,23 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
           .checkpoint = to_bytes(checkpoint_bytes(gradients + moments, device)),
           .data = to_bytes(data_bytes(config.data)),
           .data_keys = data_keys(config.data),
-          .batch = to_bytes(2 * step_tokens * sizeof(int32_t))};  // inputs and targets
+          .batch = to_bytes(2 * step_tokens * sizeof(int32_t)),  // inputs and targets
+          .layer_norms = t.log_layers ? to_bytes(gradients) : 0};
 }
 
 std::vector<MemoryItem> memory_items(const MemoryEstimate& e) {
   const std::string sizes = "model.d_model, model.num_layers";
-  return {{"parameters", e.parameters, sizes},
-          {"gradients", e.gradients, sizes},
-          {"optimizer", e.optimizer, "optim.optimizer = \"sgd\"; with several ranks train.shard_optimizer = true"},
-          {"activations", e.activations,
-           "train.micro_batch_size or train.batch_size, train.recompute = true, model.seq_len"},
-          {"checkpoint", e.checkpoint, sizes + " (while a checkpoint is saved, when activations are free)"},
-          {"data", e.data, e.data_keys},
-          {"batch", e.batch, "train.batch_size, model.seq_len"}};
+  std::vector<MemoryItem> items = {
+      {"parameters", e.parameters, sizes},
+      {"gradients", e.gradients, sizes},
+      {"optimizer", e.optimizer, "optim.optimizer = \"sgd\"; with several ranks train.shard_optimizer = true"},
+      {"activations", e.activations,
+       "train.micro_batch_size or train.batch_size, train.recompute = true, model.seq_len"},
+      {"checkpoint", e.checkpoint, sizes + " (while a checkpoint is saved, when activations are free)"},
+      {"data", e.data, e.data_keys},
+      {"batch", e.batch, "train.batch_size, model.seq_len"}};
+  if (e.layer_norms > 0) items.push_back({"layer norms", e.layer_norms, "train.log_layers = false"});
+  return items;
 }
 
 std::string memory_table(const MemoryEstimate& estimate) {

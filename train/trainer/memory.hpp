@@ -20,6 +20,7 @@ struct MemoryEstimate {
   int64_t data = 0;         // token ids of a text, or tables of a synthetic dataset
   std::string data_keys;    // config keys that reduce it
   int64_t batch = 0;        // token ids of a step
+  int64_t layer_norms = 0;  // host copy of the weights before a step, with train.log_layers
 
   // A checkpoint is saved when no activations are alive, and reuses their memory if no other is free (make_room()).
   int64_t total() const;
@@ -42,7 +43,7 @@ struct MemoryItem {
 };
 std::vector<MemoryItem> memory_items(const MemoryEstimate& estimate);
 
-// The host memory that an estimate needs. On CUDA that is data, batch and checkpoint.
+// The host memory that an estimate needs. On CUDA that is data, batch, checkpoint and layer norms.
 struct HostMemory {
   int64_t certain = 0;      // lower bound: the run does not fit into less
   int64_t expected = 0;     // at the peak

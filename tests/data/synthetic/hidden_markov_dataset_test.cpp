@@ -33,12 +33,15 @@ TEST(HiddenMarkov, ContextsHaveTheEntropyOfTheirTokens) {
   const HiddenMarkovDataset dataset({.vocab_size = 2, .num_states = 3, .alpha = {1, 1}, .source_seed = 2});
   const std::vector<ContextEntropy> losses = dataset.entropies(kSeqLen);
   ASSERT_EQ(losses.size(), 5u);  // 0, 1, 2 and 4 tokens, and all
+  const std::vector<Tokens> sequences = all_sequences(2, kSeqLen + 1);
+  std::vector<double> probabilities;
+  for (const Tokens& tokens : sequences) probabilities.push_back(over_paths(tokens, 2, 3, dataset));
   const auto entropy = [&](int64_t begin, int64_t end) {
     std::vector<double> marginal(size_t{1} << (end - begin), 0.0);
-    for (const Tokens& tokens : all_sequences(2, kSeqLen + 1)) {
+    for (size_t i = 0; i < sequences.size(); ++i) {
       size_t number = 0;
-      for (int64_t t = begin; t < end; ++t) number = 2 * number + static_cast<size_t>(tokens[t]);
-      marginal[number] += over_paths(tokens, 2, 3, dataset);
+      for (int64_t t = begin; t < end; ++t) number = 2 * number + static_cast<size_t>(sequences[i][t]);
+      marginal[number] += probabilities[i];
     }
     double sum = 0;
     for (const double p : marginal) sum -= p * std::log(p);

@@ -43,6 +43,14 @@ TEST(MemoryCheck, CountsWhatIsKnownToTheByte) {
   EXPECT_EQ(estimate_memory(tiny_config({"precision=f64"}), Device::cpu).optimizer, 16 * parameters);
 }
 
+TEST(MemoryCheck, CountsTheCopyOfTheWeightsForLayerNorms) {
+  const MemoryEstimate without = estimate_memory(tiny_config(), Device::cpu);
+  const MemoryEstimate with = estimate_memory(tiny_config({"log_layers=true"}), Device::cpu);
+  EXPECT_EQ(with.total() - without.total(), without.parameters);
+  EXPECT_EQ(memory_table(without).find("layer norms"), std::string::npos);
+  EXPECT_NE(memory_table(with).find("train.log_layers = false"), std::string::npos);
+}
+
 TEST(MemoryCheck, TheTokensOfATextCount) {
   const test::TemporaryFolder folder;
   const std::string path = (folder.path() / "text.txt").string();
