@@ -143,6 +143,18 @@ Setting bench_setting(int64_t batch, int64_t length, int64_t head_size) {
           .head_size = head_size};
 }
 
+// 16 sequences of 128, about 256 columns whatever the head size: the same arithmetic in more or fewer heads.
+Setting head_size_setting(int64_t head_size) {
+  const int64_t heads = 256 / head_size;
+  return {.label = fmt::format("16 x 128, {} heads of {}", heads, head_size),
+          .batch = 16,
+          .queries = 128,
+          .keys = 128,
+          .heads = heads,
+          .kv_heads = heads,
+          .head_size = head_size};
+}
+
 std::function<void()> with(const AttentionOptions& options, const Shape& q = {2, 4, 12}, const Shape& k = {2, 5, 12}) {
   return [=] { attention(ones(q), ones(k), ones(k), options); };
 }
@@ -312,6 +324,7 @@ OP_CASE(attention) {
                    .kv_heads = 4,
                    .head_size = 32}));
   for (const int64_t length : {256, 1024, 4096}) op.bench(sample(bench_setting(1, length, 64)));
+  for (const int64_t head_size : {4, 8, 16, 20, 32, 64, 128}) op.bench(sample(head_size_setting(head_size)));
   // 16384 tokens each.
   for (const int64_t head_size : {64, 128}) {
     for (int64_t length = 256; length <= 8192; length *= 2) {
