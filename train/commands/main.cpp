@@ -37,7 +37,7 @@ struct Arguments {
   std::string config;
   std::vector<std::string> overrides;  // key=value
   std::vector<std::string> operations;
-  bool resume = false, no_plot = false;
+  bool resume = false, no_plot = false, as_markdown = false;
   int stop_signal = 0;  // the signal that stopped a training run of one process
   std::string checkpoint;
   train::GenerateOptions generate;
@@ -304,10 +304,14 @@ void add_bench(CLI::App& app, Arguments& arguments, const Runner& run) {
 
 void add_config(CLI::App& app, Arguments& arguments, const Runner& run) {
   CLI::App* command = app.add_subcommand("config", "Show the resolved config and where each value comes from.");
-  add_path(command, "config", arguments.config, "A TOML file; without one, every key is explained.");
+  CLI::Option* config =
+      add_path(command, "config", arguments.config, "A TOML file; without one, every key is explained.");
   command->add_option("overrides", arguments.overrides, kOverridesHelp);
+  command->add_flag("--markdown", arguments.as_markdown, "Explain every key as a page in Markdown, docs/config.md.")
+      ->excludes(config);
   run.in_each(command, [&] {
-    train::print("{}", arguments.config.empty()
+    train::print("{}", arguments.as_markdown ? train::config_markdown()
+                       : arguments.config.empty()
                            ? train::config_reference()
                            : train::describe_config(train::load_config(arguments.config, arguments.overrides)));
     return 0;

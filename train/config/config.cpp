@@ -128,8 +128,6 @@ std::string header(const KeySpec& key) {
   return fmt::format("\n[{}]\n", key.table);
 }
 
-std::string default_of(const KeySpec& key) { return key.default_text.empty() ? key.get(Config{}) : key.default_text; }
-
 // Why config_to_toml() writes the key as a comment; empty if it writes the key itself.
 std::string comment_of(const Config& config, const KeySpec& key) {
   if (config.given.contains(key.path())) return "";
@@ -237,7 +235,7 @@ std::string config_reference() {
   const std::size_t name_width = longest([](const KeySpec& key) { return key.name; });
   std::string text;
   for (const KeySpec& key : schema()) {
-    const std::string presence = key.is_required ? "required" : "default " + default_of(key);
+    const std::string presence = key.is_required ? "required" : "default " + key.default_or_text();
     const std::string condition = key.conditions.empty() ? "" : "; only for " + key.condition();
     const std::string change = key.may_change ? "; may change on --resume" : "";
     text += header(key);

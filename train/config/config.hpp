@@ -181,6 +181,8 @@ std::string describe_config(const Config& config);
 
 // All keys with their allowed values, defaults and meanings.
 std::string config_reference();
+// The same as a page in Markdown, one table for each table of the config: docs/config.md.
+std::string config_markdown();
 
 // Whether train.seed has an effect: only dropout masks are drawn with it.
 bool uses_train_seed(const Config& config);

@@ -401,6 +401,8 @@ std::string KeySpec::condition() const {
   return replaced_by.empty() ? text : fmt::format("{} with {} = 0", text, replaced_by);
 }
 
+std::string KeySpec::default_or_text() const { return default_text.empty() ? get(Config{}) : default_text; }
+
 const std::vector<KeySpec>& schema() {
   static const std::vector<KeySpec> keys = [] {
     std::vector<KeySpec> all;

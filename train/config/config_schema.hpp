@@ -44,7 +44,8 @@ struct KeySpec {
 
   std::string path() const { return table.empty() ? name : table + "." + name; }
   bool has_effect(const Config& config) const;
-  std::string condition() const;  // `data.source = "skip"`; empty if the key always has an effect
+  std::string condition() const;        // `data.source = "skip"`; empty if the key always has an effect
+  std::string default_or_text() const;  // as TOML, or default_text
 };
 
 // All keys in the order in which they are printed, those before the first table first, those of one table together.

@@ -3,7 +3,7 @@
 //   parameters/<name>                      weights, by name and shape: the layout in memory is not stored
 //   optimizer/<moment>/<name>              optimizer state of each parameter
 //   step, optimizer_steps, tokens, seconds, wall_seconds, train_loss
-//   best_val_loss, best_val_targets, best_val_sequences, evaluation_pending
+//   best_val_loss, best_val_targets, best_val_windows (sequences), evaluation_pending
 //   config                                 the resolved config as TOML
 //   tokenizer                              serialized, if the dataset has one
 //   data                                   fingerprint of the dataset
