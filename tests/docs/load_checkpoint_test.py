@@ -24,7 +24,8 @@ import load_checkpoint
 import numpy as np
 import numpy_gpt
 
-# 1003 bytes, of which the last 201 are for validation; the last sequence of it is incomplete.
+# 1003 bytes, of which the last 201 are for validation; the last sequence of it is incomplete. The initial weights are so
+# large that the erf form of GELU would change the loss by 1e-5.
 TEXT_BYTES, VAL_FRACTION, SEQ_LEN = 1003, 0.2, 16
 CONFIG = f"""
 [model]
@@ -33,6 +34,7 @@ d_model = 24
 num_heads = 6
 num_kv_heads = 2
 seq_len = {SEQ_LEN}
+init_std = 0.3
 [data]
 source = "text"
 path = "text.txt"
@@ -78,7 +80,7 @@ class LoadCheckpoint(command_line.CommandLine):
         result = self.run_heed("eval", self.folder / "runs/tiny")
         printed = float(re.search(r"validation +loss ([\d.]+)", result.stdout)[1])
         self.assertLess(printed, 1.5, "the model has learned: ln 256 is 5.5")
-        self.assertAlmostEqual(validation_loss(text, config["model"], exact), printed, delta=1e-5)
+        self.assertAlmostEqual(validation_loss(text, config["model"], exact), printed, delta=2e-6)
 
 
 if __name__ == "__main__":
