@@ -41,6 +41,16 @@ class Links(unittest.TestCase):
     def test_links_of_all_pages(self):
         self.assertEqual("\n".join(problems(ROOT)), "")
 
+    def test_every_page_of_docs_is_in_the_navigation(self):
+        """That of the site, and docs/README.md or the README.md of its folder."""
+        site = (ROOT / "docs/site/mkdocs.yml").read_text()
+        for page in markdown_pages.pages(ROOT):
+            if page.parts[0] != "docs" or page.name == "README.md":
+                continue
+            self.assertIn(f": {page}\n", site, "a page that docs/site/mkdocs.yml does not have: add it under nav")
+            contents = ROOT / page.parent / "README.md"
+            self.assertIn(f"]({page.name})", contents.read_text(), f"{page} is not linked from {contents}")
+
     def test_what_is_a_link(self):
         text = "# A `b`-c\n\n[x](y.md#z) `[no](no)`\n\n    [no](no)\n\n```\n[no](no)\n```\n[![i](p.svg)](q)\n[r]: s.md\n"
         self.assertEqual([link.target for link in markdown_pages.links(text)], ["y.md#z", "p.svg", "q", "s.md"])
