@@ -155,12 +155,12 @@ class Builder {
                          named.place);
     arm.name = file_.grid.empty() ? named.name : name_of(arm.settings);
     arm.folder = folder_name(sweep_.arms.size(), arm.name);
-    arm.config = resolve(arm);
+    arm.config = resolve(arm, named);
     require_other(arm);
     sweep_.arms.push_back(std::move(arm));
   }
 
-  Config resolve(const Arm& arm) const {
+  Config resolve(const Arm& arm, const NamedArm& named) const {
     std::vector<std::string> arguments = overrides_.keys;
     const auto is_set = [&](const std::string& key) {
       const auto is_it = [&](const auto& setting) { return setting.first == key; };
@@ -176,8 +176,22 @@ class Builder {
       fix_paths(config);
       return config;
     } catch (const ConfigError& error) {
-      throw ConfigError(fmt::format("{}: arm \"{}\": {}", file_.name, arm.name, error.what()));
+      throw ConfigError(with_place(error.what(), arm, named));
     }
+  }
+
+  // An error of the config, with the line of the sweep file instead of the argument that was made from it.
+  std::string with_place(std::string error, const Arm& arm, const NamedArm& named) const {
+    std::string place = file_.name;
+    for (const auto* const settings : {&file_.base, &named.settings}) {
+      for (const Setting& one : *settings) {
+        const std::string argument = fmt::format("argument {}: ", quote(one.key + "=" + one.values.front()));
+        if (!error.starts_with(argument)) continue;
+        place = one.place;
+        error.erase(0, argument.size());
+      }
+    }
+    return fmt::format("{}: arm \"{}\": {}", place, arm.name, error);
   }
 
   void require_other(const Arm& arm) {

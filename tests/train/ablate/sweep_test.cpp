@@ -135,7 +135,9 @@ TEST_F(SweepTest, MistakesEndInOneLine) {
   EXPECT_ERROR("[grid]\nmodel.num_head = [1]\n", "did you mean model.num_heads?");
   EXPECT_ERROR("[grid]\nmodle.num_heads = [1]\n", "did you mean [model]?");
   EXPECT_ERROR("[grid]\nmodel.num_heads = [1, 3]\n", "arm \"num_heads=3\"");
-  EXPECT_ERROR("[grid]\nmodel.num_heads = [1, \"x\"]\n", "it must be an integer");
+  EXPECT_ERROR("[grid]\nmodel.num_heads = [1, \"x\"]\n", "sweep.toml:3:7: arm \"num_heads=x\": key model.num_heads");
+  EXPECT_ERROR("[base]\ntrain.steps = 0\n" + std::string(kHeads),
+               "sweep.toml:3:7: arm \"num_heads=1\": key train.steps");
   EXPECT_ERROR("[grid]\nmodel.num_heads = [1, 1]\n", "two arms");
   EXPECT_ERROR("[grid]\nseed = [1, 2]\n", "set seeds = NUMBER");
   EXPECT_ERROR("[grid]\ntrain.run_dir = [\"a\"]\n", "chooses the folder");
