@@ -1,7 +1,10 @@
-// Gradient descent with decoupled weight decay, without momentum:
+// Gradient descent with momentum and decoupled weight decay:
 //   w -= lr * weight_decay * w      only for spans with decay, before the gradient step
-//   w -= lr * gradient_scale * gradient
-// In the dtype of the weights; the two factors are computed in f64 first. The only state is the number of steps.
+//   v = momentum * v + g            g = gradient * gradient_scale; v starts at 0, so that the first v is g
+//   w -= lr * v                     momentum = 0: w -= lr * g, and no v is kept
+// In the dtype of the weights; the factors that are the same for all elements are computed in f64 first. Momentum as in
+// torch.optim.SGD (Sutskever et al. 2013, "On the importance of initialization and momentum in deep learning", with the
+// learning rate outside v); weight decay as in AdamW, which torch.optim.SGD adds to the gradient instead.
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -10,24 +13,29 @@
 namespace heed::optim {
 
 struct SgdOptions {
+  double momentum = 0.0;  // in [0, 1)
   double weight_decay = 0.0;
 };
 
 class Sgd final : public Optimizer {
  public:
-  // Throws ValueError unless weight_decay is finite and not negative, and as Optimizer does.
+  // Throws ValueError for options out of their range, and as Optimizer does. State: v of each span; none without
+  // momentum.
   Sgd(std::vector<ParameterSpan> spans, const SgdOptions& options);
 
  private:
   void update(size_t span, const StepScalars& scalars) override;
 
   SgdOptions options_;
+  std::vector<Tensor> v_;  // one per span; empty without momentum
 };
 
 struct SgdStep {
   TensorRef weights = {};
+  TensorRef v = {};  // no data without momentum
   ConstTensorRef gradients = {};
   StepScalars scalars = {};
+  double momentum = 0;
   double weight_decay = 0;  // 0 for a span without decay
 };
 

@@ -1,5 +1,5 @@
-// One pass over weights and gradients: 8 bytes read and 4 written per f32 parameter, memory-bound. Each element is
-// computed independently, so the bits do not depend on the number of threads.
+// One pass over weights and gradients: 8 bytes read and 4 written per f32 parameter, with momentum 12 and 8,
+// memory-bound. Each element is computed independently, so the bits do not depend on the number of threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "optim/sgd_cpu.cpp"
 #include <hwy/foreach_target.h>
@@ -26,8 +26,29 @@ void sgd_typed(const optim::SgdStep& p, int64_t begin, int64_t end) {
   });
 }
 
+template <class T>
+void momentum_typed(const optim::SgdStep& p, int64_t begin, int64_t end) {
+  const hn::ScalableTag<T> d;
+  const auto set = [&](double value) HWY_ATTR { return hn::Set(d, static_cast<T>(value)); };
+  const double learning_rate = p.scalars.learning_rate.get();
+  const auto rate = set(learning_rate), scale = set(p.scalars.gradient_scale.get()), momentum = set(p.momentum);
+  const auto decay = set(learning_rate * p.weight_decay);
+  const T* gradients = p.gradients.as<T>() + begin;
+  T* weights = p.weights.as<T>() + begin;
+  T* v = p.v.as<T>() + begin;
+  for_each_vector(d, end - begin, [&](int64_t, auto load, auto store) HWY_ATTR {
+    const auto new_v = hn::MulAdd(momentum, load(v), hn::Mul(scale, load(gradients)));
+    const auto w = load(weights);
+    store(new_v, v);
+    store(hn::Sub(w, hn::MulAdd(decay, w, hn::Mul(rate, new_v))), weights);
+  });
+}
+
 void sgd_range(const optim::SgdStep& p, int64_t begin, int64_t end) {
-  visit_accumulation(p.weights.dtype, [&](auto zero) { sgd_typed<decltype(zero)>(p, begin, end); });
+  visit_accumulation(p.weights.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    p.v ? momentum_typed<T>(p, begin, end) : sgd_typed<T>(p, begin, end);
+  });
 }
 
 }  // namespace heed::cpu::HWY_NAMESPACE

@@ -17,12 +17,15 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
 
-enum class Kind { adamw, sgd };
+enum class Kind { adamw, sgd, momentum };
 
 class OptimizerOnCuda : public test::CudaTest, public testing::WithParamInterface<Kind> {
  protected:
   static std::unique_ptr<Optimizer> make(std::vector<ParameterSpan> spans) {
-    if (GetParam() == Kind::sgd) return std::make_unique<Sgd>(std::move(spans), SgdOptions{.weight_decay = 0.2});
+    const double momentum = GetParam() == Kind::momentum ? 0.8 : 0.0;
+    if (GetParam() != Kind::adamw) {
+      return std::make_unique<Sgd>(std::move(spans), SgdOptions{.momentum = momentum, .weight_decay = 0.2});
+    }
     return std::make_unique<AdamW>(std::move(spans), AdamWOptions{.beta1 = 0.8, .beta2 = 0.99, .weight_decay = 0.3});
   }
   // The n elements from `offset` on, between elements that nobody may touch.
@@ -131,8 +134,11 @@ TEST_P(OptimizerOnCuda, NanAndInfShow) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, OptimizerOnCuda, testing::Values(Kind::adamw, Kind::sgd),
-                         [](const auto& one) { return one.param == Kind::adamw ? "adamw" : "sgd"; });
+INSTANTIATE_TEST_SUITE_P(All, OptimizerOnCuda, testing::Values(Kind::adamw, Kind::sgd, Kind::momentum),
+                         [](const auto& one) {
+                           constexpr const char* kNames[] = {"adamw", "sgd", "momentum"};
+                           return kNames[static_cast<size_t>(one.param)];
+                         });
 
 class GlobalNormOnCuda : public test::CudaTest {
  protected:

@@ -287,14 +287,14 @@ CUDA = [
         "optim/adamw.cu",
         "  if (f.is_valid == 0) return;\n",
         "",
-        "cuda_plain_tests Both/OptimizerOnCuda.*",
+        "cuda_plain_tests All/OptimizerOnCuda.*",
     ),
     Mutant(
         "cuda_adamw_writes_past_the_tail",
         "optim/adamw.cu",
         "if (first + N <= p.count) {",
         "if (first < p.count) {",
-        "cuda_plain_tests Both/OptimizerOnCuda.*",
+        "cuda_plain_tests All/OptimizerOnCuda.*",
     ),
     Mutant(
         "cuda_cross_entropy_without_barrier",

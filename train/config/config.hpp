@@ -82,6 +82,7 @@ struct OptimConfig {
   ScheduleKind schedule = ScheduleKind::cosine;
   int64_t warmup_steps = 0;
   double weight_decay = 0.1;
+  double momentum = 0.0;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;

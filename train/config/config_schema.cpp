@@ -223,8 +223,7 @@ void add_data_keys(std::vector<KeySpec>& keys) {
 void add_optim_keys(std::vector<KeySpec>& keys) {
   Table<OptimConfig> optim(keys, "optim", &Config::optim);
   optim.add("optimizer", &OptimConfig::optimizer,
-            choice<OptimizerKind>({{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}}),
-            "the optimizer; \"sgd\" has no momentum");
+            choice<OptimizerKind>({{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}}), "the optimizer");
   optim.add("learning_rate", &OptimConfig::learning_rate, number(1e-12, 1e30),
             "peak learning rate, reached at the end of warm-up");
   optim.add("min_learning_rate", &OptimConfig::min_learning_rate, number(0, 1e30), "final learning rate of the decay")
@@ -238,6 +237,10 @@ void add_optim_keys(std::vector<KeySpec>& keys) {
             "linear warm-up steps (at most train.steps)");
   optim.add("weight_decay", &OptimConfig::weight_decay, number(0, 1000),
             "decoupled weight decay, on matrices and embeddings only");
+  optim
+      .add("momentum", &OptimConfig::momentum, number(0, 0.999999),
+           "momentum of SGD, as in PyTorch; 0: off, without optimizer state")
+      .only_with("optim.optimizer", {"sgd"});
   // 1 - beta must not round to 0 in f32.
   optim
       .add("beta1", &OptimConfig::beta1, number(0, 0.999999),

@@ -107,7 +107,8 @@ Device choose_device(const Config& config) {
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const OptimConfig& c, const std::vector<optim::ParameterSpan>& spans) {
   if (c.optimizer == OptimizerKind::sgd) {
-    return std::make_unique<optim::Sgd>(spans, optim::SgdOptions{.weight_decay = c.weight_decay});
+    return std::make_unique<optim::Sgd>(spans,
+                                        optim::SgdOptions{.momentum = c.momentum, .weight_decay = c.weight_decay});
   }
   return std::make_unique<optim::AdamW>(
       spans, optim::AdamWOptions{.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay});

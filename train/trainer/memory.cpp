@@ -51,6 +51,12 @@ int64_t least_vocab_size(const Config& config) {
   return 1;
 }
 
+// Values that the optimizer keeps for each parameter.
+int optimizer_moments(const OptimConfig& optim) {
+  if (optim.optimizer == OptimizerKind::adamw) return 2;
+  return optim.momentum > 0 ? 1 : 0;
+}
+
 double data_bytes(const DataConfig& data) {
   if (data.source == DataSource::text) {
     std::error_code unknown;
@@ -139,7 +145,7 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
   const nn::ParameterCount count = nn::count_parameters(m);
   const double sharing = t.shard_optimizer ? static_cast<double>(t.ranks) : 1;
   const double gradients = count.all() * exact;
-  const double moments = config.optim.optimizer == OptimizerKind::adamw ? 2 * gradients : 0;
+  const double moments = optimizer_moments(config.optim) * gradients;
   double parameters = gradients;
   if (element != exact) parameters += count.matrices * (element - exact * (sharing - 1) / sharing);
   const auto layers = static_cast<double>(m.num_layers), width = static_cast<double>(m.d_model);
@@ -162,7 +168,8 @@ std::vector<MemoryItem> memory_items(const MemoryEstimate& e) {
   std::vector<MemoryItem> items = {
       {"parameters", e.parameters, sizes},
       {"gradients", e.gradients, sizes},
-      {"optimizer", e.optimizer, "optim.optimizer = \"sgd\"; with several ranks train.shard_optimizer = true"},
+      {"optimizer", e.optimizer,
+       "optim.optimizer = \"sgd\" without momentum; with several ranks train.shard_optimizer = true"},
       {"activations", e.activations,
        "train.micro_batch_size or train.batch_size, train.recompute = true, model.seq_len"},
       {"checkpoint", e.checkpoint, sizes + " (while a checkpoint is saved, when activations are free)"},
@@ -227,9 +234,10 @@ void require_host_memory(const Config& config, Device device, bool data_is_loade
 void require_checkpoint_memory(const Config& config, Device device) {
   constexpr int64_t kLibraries = int64_t{16} << 20;  // allocated by HDF5 and oneDNN until then
   const int64_t bytes = estimate_memory(config, device).checkpoint;
-  require_memory({.bytes = bytes + kLibraries,
-                  .what = "a checkpoint, made in memory at each save,",
-                  .advice = "lower model.d_model or model.num_layers, or take optim.optimizer = \"sgd\""});
+  require_memory(
+      {.bytes = bytes + kLibraries,
+       .what = "a checkpoint, made in memory at each save,",
+       .advice = "lower model.d_model or model.num_layers, or take optim.optimizer = \"sgd\" without momentum"});
 }
 
 void advise_on_training_memory() {

@@ -33,15 +33,16 @@ class TrainerOnRanks : public ::testing::TestWithParam<Form> {
  protected:
   comm::ProcessGroup& ranks_ = all_ranks();
 };
-INSTANTIATE_TEST_SUITE_P(
-    Forms, TrainerOnRanks,
-    ::testing::Values(Form{"plain", {}}, Form{"micro_batches", {"micro_batch_size=3"}},
-                      Form{"sharded", {"shard_optimizer=true"}},
-                      Form{"sharded_micro_batches", {"shard_optimizer=true", "micro_batch_size=2"}},
-                      Form{"post_untied_sgd",
-                           {"norm_position=post", "tie_embeddings=false", "optimizer=sgd", "shard_optimizer=true"}},
-                      Form{"recompute", {"recompute=true"}}, Form{"no_clipping", {"clip_norm=0"}}),
-    [](const auto& form) { return form.param.name; });
+INSTANTIATE_TEST_SUITE_P(Forms, TrainerOnRanks,
+                         ::testing::Values(Form{"plain", {}}, Form{"micro_batches", {"micro_batch_size=3"}},
+                                           Form{"sharded", {"shard_optimizer=true"}},
+                                           Form{"sharded_micro_batches",
+                                                {"shard_optimizer=true", "micro_batch_size=2"}},
+                                           Form{"post_untied_sgd",
+                                                {"norm_position=post", "tie_embeddings=false", "optimizer=sgd",
+                                                 "momentum=0.9", "shard_optimizer=true"}},
+                                           Form{"recompute", {"recompute=true"}}, Form{"no_clipping", {"clip_norm=0"}}),
+                         [](const auto& form) { return form.param.name; });
 
 // The gradients that this rank has summed: all of them, or those of its shards; and the same of one rank alone.
 void expect_equal_gradients(const train::Trainer& on_ranks, const train::Trainer& alone) {

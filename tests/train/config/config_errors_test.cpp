@@ -207,6 +207,10 @@ TEST(ConfigErrorsTest, Ranges) {
                       {"tiny.toml:", std::string("key ") + bounds.table + "." + bounds.name + " is ", " from "});
     }
   }
+  EXPECT_NO_THROW(parse_config(kNgram, "a.toml", {"optimizer=sgd", "momentum=0.999"}));
+  for (const char* argument : {"momentum=1", "momentum=-0.1", "momentum=0.99999999"}) {
+    expect_contains(config_error(kNgram, {"optimizer=sgd", argument}), {"key optim.momentum is ", " from "});
+  }
 }
 
 TEST(ConfigErrorsTest, TheFirstErrorOfAFileIsTold) {

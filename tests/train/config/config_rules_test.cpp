@@ -78,6 +78,8 @@ TEST(ConfigRulesTest, WhatHasNoEffectIsRefused) {
     const std::string name(key, std::string(key).find('='));
     refused({"optimizer=sgd", key}, "optim." + name, "optim.optimizer = \"adamw\"");
   }
+  refused({"momentum=0.9"}, "optim.momentum", "optim.optimizer = \"sgd\"");
+  refused({"optimizer=adamw", "momentum=0"}, "optim.momentum", "optim.optimizer = \"sgd\"");
   refused({"schedule=constant", "min_learning_rate=0"}, "optim.min_learning_rate",
           "optim.schedule = \"cosine\" or \"linear\"");
   expect_contains(config_error(file_with("optim", "optimizer = \"sgd\"\nbeta1 = 0.9")), {"tiny.toml:5:1: "});

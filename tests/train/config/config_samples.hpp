@@ -67,6 +67,7 @@ inline const std::vector<KeySample>& key_samples() {
       {"optim", "schedule", "\"linear\""},
       {"optim", "warmup_steps", "7"},
       {"optim", "weight_decay", "0.01"},
+      {"optim", "momentum", "0.7", {"optim.optimizer=sgd"}},
       {"optim", "beta1", "0.8"},
       {"optim", "beta2", "0.999"},
       {"optim", "eps", "1e-06"},

@@ -25,8 +25,8 @@ inline auto values(const train::DataConfig& config) {
 }
 
 inline auto values(const train::OptimConfig& config) {
-  const auto& [optimizer, rate, min_rate, schedule, warmup, decay, beta1, beta2, eps, clip] = config;
-  return std::tuple(optimizer, rate, min_rate, schedule, warmup, decay, beta1, beta2, eps, clip);
+  const auto& [optimizer, rate, min_rate, schedule, warmup, decay, momentum, beta1, beta2, eps, clip] = config;
+  return std::tuple(optimizer, rate, min_rate, schedule, warmup, decay, momentum, beta1, beta2, eps, clip);
 }
 
 inline auto values(const train::TrainConfig& config) {

@@ -72,6 +72,15 @@ TEST_F(Resume, IsTheRunWithoutAStop) {
   }
 }
 
+TEST_F(Resume, WithMomentumToo) {
+  const std::vector<std::string> sgd{"optimizer=sgd", "momentum=0.9"};
+  run_training(config("whole", sgd));
+  run_training(config("stopped", {"optimizer=sgd", "momentum=0.9", "stop_after=4"}));
+  run_training(config("stopped", sgd), {.resume = true});
+  EXPECT_EQ(rows("stopped"), rows("whole"));
+  expect_same_state("stopped", "whole");
+}
+
 TEST_F(Resume, TwiceGivesTheSameAgain) {
   run_training(config("a", {"stop_after=7"}));
   fs::copy(folder_.path() / "a", folder_.path() / "b", fs::copy_options::recursive);

@@ -40,6 +40,7 @@ TEST(MemoryCheck, CountsWhatIsKnownToTheByte) {
   EXPECT_EQ(e.total(),
             e.parameters + e.gradients + e.optimizer + std::max(e.activations, e.checkpoint) + e.data + e.batch);
   EXPECT_EQ(estimate_memory(tiny_config({"optimizer=sgd"}), Device::cpu).optimizer, 0);
+  EXPECT_EQ(estimate_memory(tiny_config({"optimizer=sgd", "momentum=0.9"}), Device::cpu).optimizer, 4 * parameters);
   EXPECT_EQ(estimate_memory(tiny_config({"precision=f64"}), Device::cpu).optimizer, 16 * parameters);
 }
 
