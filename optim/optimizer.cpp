@@ -41,6 +41,21 @@ void require_apart(const std::vector<ParameterSpan>& spans) {
 
 }  // namespace
 
+std::vector<ParameterSpan> spans_of(const std::vector<Tensor>& parameters) {
+  std::vector<ParameterSpan> spans;
+  for (const Tensor& parameter : parameters) {
+    require<GraphError>(parameter.requires_grad(),
+                        "spans_of: parameter {} requires no gradient: call set_requires_grad(true) on it first",
+                        spans.size());
+    if (!parameter.grad()) {  // set_grad() throws unless it is a leaf
+      parameter.set_grad(zeros(parameter.shape(), parameter.dtype(), parameter.device(), MemoryCategory::gradients));
+    }
+    const Shape flat{parameter.numel()};
+    spans.push_back({parameter.slice(0, flat), parameter.grad().slice(0, flat), parameter.rank() >= 2});
+  }
+  return spans;
+}
+
 Optimizer::Optimizer(std::vector<ParameterSpan> spans) : spans_(std::move(spans)) {
   require<ValueError>(!spans_.empty(), "optimizer: there are no parameters to update");
   for (size_t i = 0; i < spans_.size(); ++i) {
@@ -61,6 +76,10 @@ void Optimizer::step(const StepState* state) {
               .gradient_scale = DeviceScalar<double>::at(&state->gradient_scale),
               .optimizer_step = DeviceScalar<int64_t>::at(&state->optimizer_step),
               .is_valid = DeviceScalar<int64_t>::at(&state->is_valid)});
+}
+
+void Optimizer::zero_grad() const {
+  for (const ParameterSpan& span : spans_) fill_zero(span.gradients.ref());
 }
 
 void Optimizer::update_all(const StepScalars& scalars) {

@@ -1,8 +1,10 @@
 // Optimizers over a few long, flat parameter ranges (spans).
 //
 // The parameters of a model are stored in flat buffers. A span is a contiguous range of weights with its gradients, and
-// weight decay applies to all of it or to none; an optimizer has no notion of layers. It updates the weights in place
-// and never changes the gradients.
+// weight decay applies to all of it or to none; an optimizer has no notion of layers. It updates the weights in place;
+// only zero_grad() changes the gradients. A training step with parameters of one's own:
+//   Sgd optimizer(spans_of({weight, bias}), {.momentum = 0.9});
+//   optimizer.zero_grad(); backward(loss); optimizer.step(learning_rate);
 #pragma once
 
 #include <cstdint>
@@ -20,6 +22,11 @@ struct ParameterSpan {
   bool decay = false;         // whether weight decay applies
 };
 
+// Parameters that are tensors of their own, as one span each. Gives a parameter without a gradient a gradient of zeros,
+// for backward() to accumulate into. As in nn::ParameterStore, weight decay applies to those of two and more
+// dimensions. Throws GraphError for a tensor that is not a leaf that requires a gradient.
+std::vector<ParameterSpan> spans_of(const std::vector<Tensor>& parameters);
+
 // The scalars of an optimizer step, for its kernels.
 struct StepScalars {
   DeviceScalar<double> learning_rate = 0, gradient_scale = 1;
@@ -36,11 +43,14 @@ class Optimizer {
   // One optimizer step on all spans. Each gradient is multiplied by gradient_scale when it is read, so that clipping
   // (see grad_clip.hpp) needs no separate pass. Throws ValueError unless learning_rate is finite and not negative and
   // gradient_scale finite and above 0; nothing has changed then.
-  void step(double learning_rate, double gradient_scale);
+  void step(double learning_rate, double gradient_scale = 1);
   // The same with the scalars in the memory of the weights' device, where the kernels read learning_rate,
   // gradient_scale, is_valid (0: weights and state do not change) and optimizer_step, which must equal steps() after
   // the call.
   void step(const StepState* state);
+
+  // Sets the gradients of all spans to 0, before the first backward() of a step.
+  void zero_grad() const;
 
   // The number of optimizer steps so far, one count for all spans.
   int64_t steps() const { return steps_; }

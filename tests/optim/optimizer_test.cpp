@@ -5,6 +5,9 @@
 
 #include <limits>
 
+#include "autograd/ops/elementwise.hpp"
+#include "autograd/ops/reduce.hpp"
+#include "autograd/tape.hpp"
 #include "optim/sgd.hpp"
 #include "tests/optim/optimizer_fixture.hpp"
 
@@ -66,6 +69,44 @@ TEST(Optimizer, RefusesStepsThatMeanNothing) {
   for (const double scale : {0.0, -1.0, kNan, kInf}) EXPECT_THROW(optimizer.step(0.1, scale), ValueError) << scale;
   EXPECT_EQ(optimizer.steps(), 0);
   EXPECT_EQ(span.weights.item(), 1);
+}
+
+Tensor parameter(const Shape& shape, double value) {
+  const Tensor tensor = full(shape, DType::f32, value);
+  tensor.set_requires_grad(true);
+  return tensor;
+}
+
+TEST(Optimizer, TakesParametersOfOnesOwn) {
+  const Tensor matrix = parameter({2, 3}, 1), vector = parameter({3}, 1), scalar = parameter({}, 1);
+  const Tensor gradient = full({3}, DType::f32, 7);
+  vector.set_grad(gradient);
+  Sgd optimizer(spans_of({matrix, vector, scalar}), {.weight_decay = 0.5});
+  EXPECT_EQ(matrix.grad().values(), std::vector<double>(6, 0));
+  optimizer.step(1);
+  EXPECT_EQ(matrix.values(), std::vector<double>(6, 0.5)) << "decayed";
+  EXPECT_EQ(vector.values(), std::vector<double>(3, -6)) << "by the gradient that it has";
+  EXPECT_EQ(scalar.item(), 1) << "not decayed";
+  optimizer.zero_grad();
+  EXPECT_EQ(gradient.values(), std::vector<double>(3, 0));
+}
+
+TEST(Optimizer, BackwardWritesTheGradientsOfItsSpans) {
+  const Tensor x = parameter({2, 2}, 3);
+  Sgd optimizer(spans_of({x}), {});
+  for (int step = 0; step < 2; ++step) {
+    optimizer.zero_grad();
+    backward(sum(mul(x, x)));
+    EXPECT_EQ(x.grad().values(), std::vector<double>(4, step == 0 ? 6 : 3));
+    optimizer.step(0.25);
+  }
+  EXPECT_EQ(x.values(), std::vector<double>(4, 0.75));
+}
+
+TEST(Optimizer, RefusesTensorsThatAreNoParameters) {
+  EXPECT_THROW(spans_of({Tensor()}), GraphError);
+  EXPECT_THROW(spans_of({zeros({2}, DType::f32)}), GraphError);
+  EXPECT_THROW(spans_of({scale(parameter({2}, 1), 2)}), GraphError) << "a result of an operation";
 }
 
 TEST(Optimizer, UpdatesOnlyItsSlices) {
