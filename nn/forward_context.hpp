@@ -13,7 +13,7 @@ enum class DropoutPlace : uint32_t { embedding = 0, attention = 1, attention_res
 
 struct ForwardContext {
   bool training = false;
-  uint32_t seed = 0;                 // train.seed
+  uint32_t seed = 0;                 // of the dropout masks
   DeviceScalar<uint64_t> step = {};  // training step, 0 in the first: for random numbers
   int64_t first_row = 0;             // index in the global batch of the first row of this batch
   // The tokens follow those in the cache, and their keys and values are appended to it. nullptr: the tokens are the

@@ -12,12 +12,14 @@ namespace {
 
 void check(const GptConfig& c) {
   require<ConfigError>(c.vocab_size >= 1 && c.num_layers >= 1 && c.d_model >= 1 && c.seq_len >= 1,
-                       "a model needs at least 1 of each: vocab_size {}, num_layers {}, d_model {}, seq_len {}",
+                       "Gpt: each of these must be at least 1: vocab_size {}, num_layers {}, d_model {}, seq_len {}",
                        c.vocab_size, c.num_layers, c.d_model, c.seq_len);
   require<ConfigError>(c.num_heads >= 1 && c.d_model % c.num_heads == 0,
-                       "model.d_model = {} is not a multiple of model.num_heads = {}", c.d_model, c.num_heads);
+                       "Gpt: d_model = {} is not a multiple of num_heads = {}: change one of them", c.d_model,
+                       c.num_heads);
   require<ConfigError>(c.kv_heads() >= 1 && c.num_heads % c.kv_heads() == 0,
-                       "model.num_heads = {} is not a multiple of model.num_kv_heads = {}", c.num_heads, c.kv_heads());
+                       "Gpt: num_heads = {} is not a multiple of num_kv_heads = {}: change one of them", c.num_heads,
+                       c.kv_heads());
 }
 
 }  // namespace

@@ -70,9 +70,9 @@ std::string advice(cudaError_t error) {
       return fmt::format("; this heed has code for {}: build it with CMAKE_CUDA_ARCHITECTURES for this card",
                          status().architectures);
     case cudaErrorInsufficientDriver:
-      return "; the driver is older than this CUDA needs: install a newer one, or set train.device = \"cpu\"";
+      return "; the driver is older than this CUDA needs: install a newer one, or use the CPU";
     case cudaErrorMemoryAllocation:
-      return "; lower train.micro_batch_size, or set train.recompute = true";
+      return "; use a smaller micro-batch, or recompute activations in backward";
     default:
       return {};
   }
@@ -84,7 +84,7 @@ struct Runtime {
   int multiprocessors = 0, capability_major = 0;
 
   Runtime() {
-    require<DeviceError>(status().problem.empty(), "{}; set train.device = \"cpu\"", status().problem);
+    require<DeviceError>(status().problem.empty(), "{}; use the CPU", status().problem);
     check(cudaSetDevice(device_index()), "choose a device");
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "make a stream");
     check(cublasLtCreate(&blas), "start");
