@@ -3,6 +3,6 @@
 
 namespace heed::train {
 
-inline constexpr const char* kVersion = "0.1.0";
+extern const char* const kVersion;  // as in CMakeLists.txt: "1.2.3"
 
 }  // namespace heed::train

@@ -1,0 +1,3 @@
+#include "train/run/version.hpp"
+
+const char* const heed::train::kVersion = HEED_VERSION;
