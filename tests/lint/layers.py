@@ -12,6 +12,7 @@ MAY_INCLUDE = {
     "data": ["data/", "autograd/core/"],
     "train": ["train/", "nn/", "optim/", "data/", "autograd/"],
     "tests": [""],
+    "examples": ["autograd/", "nn/", "optim/"],
 }
 
 # The rooms of data and train, and which other rooms of theirs each may include. A room below knows none above.

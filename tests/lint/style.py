@@ -11,7 +11,7 @@ OUTPUT_FILE = "train/output/output.cpp"
 MAY_EXIT = re.compile(r"train/commands/main\.cpp|train/comm/.*|train/ablate/child_run\.cpp|tests/hostcuda/.*")
 TOP_LEVEL = set(
     "autograd nn optim data train configs tests heed CMakeLists.txt CMakePresets.json"
-    " README.md CHANGELOG.md CONTRIBUTING.md LICENSE docs".split()
+    " README.md CHANGELOG.md CONTRIBUTING.md LICENSE docs examples".split()
 )
 
 # Words of comments that hide what the field has a word for, and what to write. Not for the tests.
@@ -91,8 +91,8 @@ def exits(tree):
 
 
 def output(tree):
-    """A write that nobody checks loses a result in silence."""
-    paths = [path for path in tree.cpp() if not path.startswith("tests/") and path != OUTPUT_FILE]
+    """A write that nobody checks loses a result in silence. Examples have no result to lose."""
+    paths = [path for path in tree.cpp() if not path.startswith(("tests/", "examples/")) and path != OUTPUT_FILE]
     pattern = r"\bfmt::print\s*\(|\bstd::(?:cout|cerr|clog|printf|puts|putchar)\b|\b(?:stdout|stderr)\b"
     return search(tree, paths, pattern, "output", f"{{0}}: print by {OUTPUT_FILE}, which sees a full disk")
 
