@@ -134,6 +134,11 @@ class Commands(unittest.TestCase):
             self.assertTrue(file.read() == output_of("config", "--markdown"),
                             "docs/config.md is not up to date; renew it: ./heed config --markdown > docs/config.md")
 
+    def test_the_page_is_of_no_config(self):
+        result = subprocess.run([HEED, "config", ROOT / "configs/ngram.toml", "--markdown"], capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("--markdown", result.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
