@@ -14,6 +14,7 @@ import io
 import json
 import math
 import os
+import re
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy would start a thread for each processor
 try:
@@ -56,6 +57,13 @@ STYLE = {
 
 # Inches. Text of 8.5 points is about this wide per character.
 WIDTH, PANEL, CHARACTER = 10.0, 2.3, 0.068
+
+
+def smaller(svg):
+    """The coordinates of an SVG rounded to a tenth of a point, which saves a quarter of the bytes."""
+    one_decimal = lambda number: b"%.1f" % float(number.group())
+    rounded = lambda attribute: re.sub(rb"\d+\.\d{2,}", one_decimal, attribute.group())
+    return re.sub(rb'(?<= )(?:[dxy]|transform)="(?!scale)[^"]*"', rounded, svg).replace(b" \n", b"\n")
 
 
 def shown(text, longest):
@@ -335,7 +343,7 @@ def main():
     metadata = {"svg": {"Creator": "heed", "Date": None}, "png": {"Software": "heed"}}[picture_format]
     picture = io.BytesIO()
     FIGURES[document["figure"]](document).savefig(picture, format=picture_format, metadata=metadata)
-    sys.stdout.buffer.write(picture.getvalue())
+    sys.stdout.buffer.write(smaller(picture.getvalue()) if picture_format == "svg" else picture.getvalue())
 
 
 main()
