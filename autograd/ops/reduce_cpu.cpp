@@ -43,19 +43,6 @@ double sum_range(const ConstTensorRef& x, int64_t begin, int64_t end) {
   return visit_floating(x.dtype, [&](auto zero) { return sum_elements(x.as<decltype(zero)>() + begin, end - begin); });
 }
 
-void spread(const ReduceBackward& p, int64_t begin, int64_t end) {
-  visit_floating(p.dx.ref.dtype, [&](auto zero) HWY_ATTR {
-    using T = decltype(zero);
-    using C = AccumT<T>;
-    const hn::ScalableTag<C> d;
-    const auto gradient = hn::Set(d, static_cast<C>(static_cast<double>(*p.dy.as<C>()) / p.divisor));
-    T* dx = p.dx.ref.as<T>() + begin;
-    for_each_vector(d, end - begin, [&](int64_t, auto load, auto store) HWY_ATTR {
-      store(p.dx.add ? hn::Add(load(dx), gradient) : gradient, dx);
-    });
-  });
-}
-
 }  // namespace
 }  // namespace heed::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -64,7 +51,6 @@ HWY_AFTER_NAMESPACE();
 namespace heed::cpu {
 
 HWY_EXPORT(sum_range);
-HWY_EXPORT(spread);
 
 void reduce_forward(Context& context, const ReduceForward& p) {
   constexpr int64_t kBlock = 4096;
@@ -80,13 +66,6 @@ void reduce_forward(Context& context, const ReduceForward& p) {
   visit_accumulation(p.y.dtype, [&](auto zero) {
     using T = decltype(zero);
     *p.y.as<T>() = static_cast<T>(total / p.divisor);
-  });
-}
-
-void reduce_backward(Context&, const ReduceBackward& p) {
-  if (!p.dx) return;
-  parallel_for(p.dx.ref.shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(spread)(p, begin, end);
   });
 }
 

@@ -55,5 +55,28 @@ TEST(Mean, GradientIsOneOverTheCount) {
   EXPECT_EQ(x.grad().values(), std::vector<double>(20, static_cast<double>(0.05f)));
 }
 
+TEST(Sum, OverADimension) {
+  const Tensor x = from_values({2, 3}, DType::f32, {1, 2, 3, 10, 20, 30});
+  EXPECT_EQ(sum(x, 0).values(), std::vector<double>({11, 22, 33}));
+  EXPECT_EQ(sum(x, 1).values(), std::vector<double>({6, 60}));
+  EXPECT_EQ(mean(x, -1).values(), std::vector<double>({2, 20}));
+  EXPECT_EQ(sum(x, 0).shape(), Shape{3});
+  EXPECT_EQ(sum(x, -2, true).shape(), (Shape{1, 3}));
+  EXPECT_EQ(mean(x, 1, true).shape(), (Shape{2, 1}));
+  EXPECT_EQ(sum(from_values({3}, DType::bf16, {1, 2, 3}), 0).dtype(), DType::bf16);
+}
+
+TEST(Sum, OverADimensionWithoutElements) {
+  EXPECT_EQ(sum(zeros({2, 0}, DType::f32), 1).values(), std::vector<double>({0, 0}));
+  EXPECT_EQ(sum(zeros({2, 0}, DType::f32), 0).shape(), Shape{0});
+  EXPECT_EQ(sum(zeros({0, 2}, DType::f32), 0, true).values(), std::vector<double>({0, 0}));
+}
+
+TEST(Mean, GradientOverADimension) {
+  const Tensor x = full({2, 5}, DType::f32, 7.0).set_requires_grad(true);
+  backward(mean(x, 1), from_values({2}, DType::f32, {5, -10}));
+  EXPECT_EQ(x.grad().values(), std::vector<double>({1, 1, 1, 1, 1, -2, -2, -2, -2, -2}));
+}
+
 }  // namespace
 }  // namespace heed::test
