@@ -1,7 +1,7 @@
 // SIMD helpers for kernels that are compiled once per instruction set (Highway's dynamic dispatch).
 //
 // Highway's own math functions do not propagate NaN and Inf (Exp(NaN) = 0, Log(NaN) = 89). Kernels must therefore use
-// only the Exp, Log, Max and Min of this header, and the functions built on them. A kernel file defines
+// only the Exp, Log, Tanh, Max and Min of this header, and the functions built on them. A kernel file defines
 // HWY_TARGET_INCLUDE as itself, includes hwy/foreach_target.h, then this header.
 #if defined(HEED_AUTOGRAD_CPU_SIMD_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_CPU_SIMD_HPP
@@ -158,6 +158,14 @@ inline constexpr struct LogFunction {
     return hn::IfThenElse(hn::Lt(x, zero), hn::Set(d, std::numeric_limits<T>::quiet_NaN()), above);
   }
 } Log;
+
+// Hyperbolic tangent, relative error about 1e-7 in f32: -1 at -Inf, 1 at Inf, NaN propagates.
+inline constexpr struct TanhFunction {
+  template <class D, class V = Vec<D>>
+  HWY_INLINE V operator()(D d, V x) const {
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::Tanh(d, x));
+  }
+} Tanh;
 
 // max(a, b); NaN if either is NaN.
 inline constexpr struct MaxFunction {

@@ -1,6 +1,7 @@
 #include "autograd/ops/broadcast.hpp"
 
 #include "autograd/check/op_case.hpp"
+#include "autograd/ops/elementwise.hpp"
 
 using namespace heed;
 
@@ -35,6 +36,19 @@ OpSample sample(const Shape& from, const Shape& to, bool differences = true) {
           .backward_bytes = bytes};
 }
 
+// Both inputs of an addition are expanded.
+OpSample outer_sum() {
+  return {.label = "outer sum",
+          .inputs = {normal("a", {3, 1}), normal("b", {17})},
+          .run = [](const Tensors& in) { return add(in[0], in[1]); },
+          .reference = plain([](const auto& in) {
+            auto a = repeated(in[0], {3, 17});
+            const auto b = repeated(in[1], {3, 17});
+            for (size_t i = 0; i < a.size(); ++i) a[i] = a[i] + b[i];
+            return a;
+          })};
+}
+
 }  // namespace
 
 OP_CASE(expand) {
@@ -47,6 +61,7 @@ OP_CASE(expand) {
   op.sample(sample({1, 3, 1}, {4, 3, 5}));
   op.sample(sample({3, 1, 2, 1}, {2, 3, 4, 2, 5}));
   op.sample(sample({0, 1}, {0, 3}));
+  op.sample(outer_sum());
   // Sums of more elements than one chunk has on CUDA, and more of them than one CPU thread takes.
   op.sample(sample({3, 1, 33}, {3, 601, 33}, false));
   op.sample(sample({3, 1}, {3, 601}, false));

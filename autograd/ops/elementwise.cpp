@@ -2,6 +2,7 @@
 
 #include "autograd/core/accumulate.hpp"
 #include "autograd/core/device.hpp"
+#include "autograd/ops/broadcast.hpp"
 #include "autograd/tape.hpp"
 
 namespace heed {
@@ -14,14 +15,20 @@ void check(const char* operation, const Tensor& x) {
 void check(const char* operation, const Tensor& a, const Tensor& b) {
   require<DTypeError>(is_floating(a.dtype()), "{}: a is {}, it must be f32, bf16 or f64", operation, a.dtype());
   require<DTypeError>(a.dtype() == b.dtype(), "{}: a is {} but b is {}", operation, a.dtype(), b.dtype());
-  require<ShapeError>(a.shape() == b.shape(), "{}: a has shape {} but b has shape {}, they must be the same", operation,
-                      a.shape(), b.shape());
+}
+
+// The operation of a and b in their common shape, which differs from that of at least one.
+Tensor broadcast(const char* name, Tensor (*operation)(const Tensor&, const Tensor&), const Tensor& a,
+                 const Tensor& b) {
+  const Shape shape = broadcast_shape(a.shape(), b.shape(), name);
+  return operation(a.shape() == shape ? a : expand(a, shape), b.shape() == shape ? b : expand(b, shape));
 }
 
 }  // namespace
 
 Tensor add(const Tensor& a, const Tensor& b) {
   check("add", a, b);
+  if (a.shape() != b.shape()) return broadcast("add", add, a, b);
   Output y(a.shape(), a.dtype(), a.device());
   HEED_DISPATCH(a.device(), add, y.ref(), a, b);
   return record("add", std::move(y), {a, b}, [](const Tensor& dy, Gradients& gradients) {
@@ -30,8 +37,20 @@ Tensor add(const Tensor& a, const Tensor& b) {
   });
 }
 
+Tensor sub(const Tensor& a, const Tensor& b) {
+  check("sub", a, b);
+  if (a.shape() != b.shape()) return broadcast("sub", sub, a, b);
+  Output y(a.shape(), a.dtype(), a.device());
+  HEED_DISPATCH(a.device(), subtract, {.y = {y.ref()}, .a = a, .b = b});
+  return record("sub", std::move(y), {a, b}, [](const Tensor& dy, Gradients& gradients) {
+    gradients.alias(0, dy);
+    HEED_DISPATCH(dy.device(), multiply_by, {.y = gradients.sink(1), .x = dy, .scalar = -1});
+  });
+}
+
 Tensor mul(const Tensor& a, const Tensor& b) {
   check("mul", a, b);
+  if (a.shape() != b.shape()) return broadcast("mul", mul, a, b);
   Output y(a.shape(), a.dtype(), a.device());
   HEED_DISPATCH(a.device(), multiply, {.y = {y.ref()}, .a = a, .b = b});
   return record("mul", std::move(y), {a, b}, [a, b](const Tensor& dy, Gradients& gradients) {
@@ -40,13 +59,32 @@ Tensor mul(const Tensor& a, const Tensor& b) {
   });
 }
 
+Tensor div(const Tensor& a, const Tensor& b) {
+  check("div", a, b);
+  if (a.shape() != b.shape()) return broadcast("div", div, a, b);
+  Output y(a.shape(), a.dtype(), a.device());
+  HEED_DISPATCH(a.device(), divide, {.y = {y.ref()}, .a = a, .b = b});
+  return record("div", std::move(y), {a, b}, [a, b](const Tensor& dy, Gradients& gradients) {
+    HEED_DISPATCH(a.device(), divide, {.y = gradients.sink(0), .a = dy, .b = b});
+    HEED_DISPATCH(a.device(), div_backward, {.db = gradients.sink(1), .dy = dy, .a = a, .b = b});
+  });
+}
+
 Tensor scale(const Tensor& x, double factor) {
   check("scale", x);
   Output y(x.shape(), x.dtype(), x.device());
-  HEED_DISPATCH(x.device(), multiply_by, {.y = {y.ref()}, .x = x, .factor = factor});
+  HEED_DISPATCH(x.device(), multiply_by, {.y = {y.ref()}, .x = x, .scalar = factor});
   return record("scale", std::move(y), {x}, [factor](const Tensor& dy, Gradients& gradients) {
-    HEED_DISPATCH(dy.device(), multiply_by, {.y = gradients.sink(0), .x = dy, .factor = factor});
+    HEED_DISPATCH(dy.device(), multiply_by, {.y = gradients.sink(0), .x = dy, .scalar = factor});
   });
+}
+
+Tensor add_scalar(const Tensor& x, double value) {
+  check("add_scalar", x);
+  Output y(x.shape(), x.dtype(), x.device());
+  HEED_DISPATCH(x.device(), add_scalar, {.y = {y.ref()}, .x = x, .scalar = value});
+  return record("add_scalar", std::move(y), {x},
+                [](const Tensor& dy, Gradients& gradients) { gradients.alias(0, dy); });
 }
 
 Tensor gelu(const Tensor& x) {
@@ -64,6 +102,45 @@ Tensor relu(const Tensor& x) {
   HEED_DISPATCH(x.device(), relu_forward, {.y = y.ref(), .x = x});
   return record("relu", std::move(y), {x}, [x](const Tensor& dy, Gradients& gradients) {
     HEED_DISPATCH(x.device(), relu_backward, {.dx = gradients.sink(0, {.reuse = &x}), .dy = dy, .x = x});
+  });
+}
+
+Tensor tanh(const Tensor& x) {
+  check("tanh", x);
+  Output out(x.shape(), x.dtype(), x.device());
+  HEED_DISPATCH(x.device(), tanh_forward, {.y = out.ref(), .x = x});
+  const Tensor y = out.saved();
+  return record("tanh", std::move(out), {x}, [y](const Tensor& dy, Gradients& gradients) {
+    HEED_DISPATCH(dy.device(), tanh_backward, {.dx = gradients.sink(0, {.reuse = &y}), .dy = dy, .y = y});
+  });
+}
+
+Tensor sigmoid(const Tensor& x) {
+  check("sigmoid", x);
+  Output out(x.shape(), x.dtype(), x.device());
+  HEED_DISPATCH(x.device(), sigmoid_forward, {.y = out.ref(), .x = x});
+  const Tensor y = out.saved();
+  return record("sigmoid", std::move(out), {x}, [y](const Tensor& dy, Gradients& gradients) {
+    HEED_DISPATCH(dy.device(), sigmoid_backward, {.dx = gradients.sink(0, {.reuse = &y}), .dy = dy, .y = y});
+  });
+}
+
+Tensor exp(const Tensor& x) {
+  check("exp", x);
+  Output out(x.shape(), x.dtype(), x.device());
+  HEED_DISPATCH(x.device(), exp_forward, {.y = out.ref(), .x = x});
+  const Tensor y = out.saved();
+  return record("exp", std::move(out), {x}, [y](const Tensor& dy, Gradients& gradients) {
+    HEED_DISPATCH(dy.device(), multiply, {.y = gradients.sink(0, {.reuse = &y}), .a = dy, .b = y});
+  });
+}
+
+Tensor log(const Tensor& x) {
+  check("log", x);
+  Output y(x.shape(), x.dtype(), x.device());
+  HEED_DISPATCH(x.device(), log_forward, {.y = y.ref(), .x = x});
+  return record("log", std::move(y), {x}, [x](const Tensor& dy, Gradients& gradients) {
+    HEED_DISPATCH(dy.device(), divide, {.y = gradients.sink(0, {.reuse = &x}), .a = dy, .b = x});
   });
 }
 

@@ -1,12 +1,23 @@
-// Elementwise operations on tensors of any shape, f32|bf16|f64; the result has the shape and dtype of the inputs.
-//   add    y = a + b
-//   mul    y = a * b
-//   scale  y = factor * x
-//   gelu   y = x * sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3); equals the tanh form x/2 * (1 + tanh u), without its
-//          cancellation for x < 0. dy/dx = s + x s (1 - s) 2u', s = sigmoid(2u), u' = sqrt(2/pi) (1 + 0.134145 x^2).
-//   relu   y = x for x > 0, else 0; dy/dx at 0 is 0. A NaN in x propagates to y and dx.
-// mul, gelu and relu save their inputs for backward, add and scale save nothing. Throws ShapeError and DTypeError (a
-// and b differ), DTypeError (i32). Hendrycks and Gimpel 2016 (arXiv 1606.08415).
+// Elementwise operations on tensors f32|bf16|f64. Operations of two tensors broadcast (broadcast.hpp): the result has
+// the common shape and the dtype of both; an input of another shape is expanded, which costs a copy of that shape.
+//   add         y = a + b
+//   sub         y = a - b
+//   mul         y = a * b
+//   div         y = a / b; db = -dy * (a / b) / b
+//   scale       y = factor * x
+//   add_scalar  y = x + value; the factor and the value are rounded to the accumulation dtype (f32 for bf16)
+//   gelu        y = x * sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3); equals the tanh form x/2 * (1 + tanh u), but
+//               without its cancellation for x < 0. dy/dx = s + x s (1 - s) 2u', s = sigmoid(2u),
+//               u' = sqrt(2/pi) (1 + 0.134145 x^2)
+//   relu        y = x for x > 0, else 0; dy/dx at 0 is 0
+//   tanh        y = tanh(x); dx = dy (1 - y^2)
+//   sigmoid     y = 1 / (1 + e^-x); dx = dy y (1 - y)
+//   exp         y = e^x; dx = dy y
+//   log         y = ln(x): -Inf at 0, NaN below; dx = dy / x
+// A NaN in an input propagates to the result and the gradients that depend on it. mul and div save both inputs for
+// backward, expanded; gelu, relu and log save x; tanh, sigmoid and exp save y; the others save nothing. Throws
+// ShapeError (a and b do not broadcast), DTypeError (a and b differ, or i32). Hendrycks and Gimpel 2016 (arXiv
+// 1606.08415).
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -15,21 +26,32 @@
 namespace heed {
 
 Tensor add(const Tensor& a, const Tensor& b);
+Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
+Tensor div(const Tensor& a, const Tensor& b);
 Tensor scale(const Tensor& x, double factor);
+Tensor add_scalar(const Tensor& x, double value);
 Tensor gelu(const Tensor& x);
 Tensor relu(const Tensor& x);
+Tensor tanh(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor exp(const Tensor& x);
+Tensor log(const Tensor& x);
 
-// y = a * b; also its own backward: da = dy * b, db = dy * a.
-struct Product {
+// y from a and b of its shape.
+struct Binary {
   GradientSink y = {};
   ConstTensorRef a = {}, b = {};
 };
-// y = factor * x; also its own backward: dx = factor * dy.
-struct Scaled {
+struct DivBackward {
+  GradientSink db = {};
+  ConstTensorRef dy = {}, a = {}, b = {};
+};
+// y from x and a number.
+struct WithScalar {
   GradientSink y = {};
   ConstTensorRef x = {};
-  double factor = 0;
+  double scalar = 0;
 };
 struct ActivationForward {
   TensorRef y = {};
@@ -39,22 +61,47 @@ struct ActivationBackward {
   GradientSink dx = {};
   ConstTensorRef dy = {}, x = {};
 };
+// The backward of an activation that saves its result.
+struct BackwardFromResult {
+  GradientSink dx = {};
+  ConstTensorRef dy = {}, y = {};
+};
 
 namespace cpu {
-void multiply(Context& context, const Product& p);
-void multiply_by(Context& context, const Scaled& p);
+void subtract(Context& context, const Binary& p);
+void multiply(Context& context, const Binary& p);
+void divide(Context& context, const Binary& p);
+void div_backward(Context& context, const DivBackward& p);
+void multiply_by(Context& context, const WithScalar& p);
+void add_scalar(Context& context, const WithScalar& p);
 void gelu_forward(Context& context, const ActivationForward& p);
 void gelu_backward(Context& context, const ActivationBackward& p);
 void relu_forward(Context& context, const ActivationForward& p);
 void relu_backward(Context& context, const ActivationBackward& p);
+void tanh_forward(Context& context, const ActivationForward& p);
+void tanh_backward(Context& context, const BackwardFromResult& p);
+void sigmoid_forward(Context& context, const ActivationForward& p);
+void sigmoid_backward(Context& context, const BackwardFromResult& p);
+void exp_forward(Context& context, const ActivationForward& p);
+void log_forward(Context& context, const ActivationForward& p);
 }  // namespace cpu
 namespace cuda {
-void multiply(Context& context, const Product& p);
-void multiply_by(Context& context, const Scaled& p);
+void subtract(Context& context, const Binary& p);
+void multiply(Context& context, const Binary& p);
+void divide(Context& context, const Binary& p);
+void div_backward(Context& context, const DivBackward& p);
+void multiply_by(Context& context, const WithScalar& p);
+void add_scalar(Context& context, const WithScalar& p);
 void gelu_forward(Context& context, const ActivationForward& p);
 void gelu_backward(Context& context, const ActivationBackward& p);
 void relu_forward(Context& context, const ActivationForward& p);
 void relu_backward(Context& context, const ActivationBackward& p);
+void tanh_forward(Context& context, const ActivationForward& p);
+void tanh_backward(Context& context, const BackwardFromResult& p);
+void sigmoid_forward(Context& context, const ActivationForward& p);
+void sigmoid_backward(Context& context, const BackwardFromResult& p);
+void exp_forward(Context& context, const ActivationForward& p);
+void log_forward(Context& context, const ActivationForward& p);
 }  // namespace cuda
 
 }  // namespace heed

@@ -28,14 +28,37 @@ HWY_INLINE void write(const GradientSink& out, int64_t begin, int64_t end, Value
   });
 }
 
-void multiply_range(const Product& p, int64_t begin, int64_t end) {
+void subtract_range(const Binary& p, int64_t begin, int64_t end) {
+  write(p.y, begin, end, [&](auto, auto read) HWY_ATTR { return hn::Sub(read(p.a), read(p.b)); });
+}
+
+void multiply_range(const Binary& p, int64_t begin, int64_t end) {
   write(p.y, begin, end, [&](auto, auto read) HWY_ATTR { return hn::Mul(read(p.a), read(p.b)); });
 }
 
-void multiply_by_range(const Scaled& p, int64_t begin, int64_t end) {
+void divide_range(const Binary& p, int64_t begin, int64_t end) {
+  write(p.y, begin, end, [&](auto, auto read) HWY_ATTR { return hn::Div(read(p.a), read(p.b)); });
+}
+
+// Not a / b^2: the square of a large b overflows.
+void div_backward_range(const DivBackward& p, int64_t begin, int64_t end) {
+  write(p.db, begin, end, [&](auto, auto read) HWY_ATTR {
+    const auto b = read(p.b);
+    return hn::Neg(hn::Mul(read(p.dy), hn::Div(hn::Div(read(p.a), b), b)));
+  });
+}
+
+void multiply_by_range(const WithScalar& p, int64_t begin, int64_t end) {
   write(p.y, begin, end, [&](auto d, auto read) HWY_ATTR {
     using T = hn::TFromD<decltype(d)>;
-    return hn::Mul(read(p.x), hn::Set(d, static_cast<T>(p.factor)));
+    return hn::Mul(read(p.x), hn::Set(d, static_cast<T>(p.scalar)));
+  });
+}
+
+void add_scalar_range(const WithScalar& p, int64_t begin, int64_t end) {
+  write(p.y, begin, end, [&](auto d, auto read) HWY_ATTR {
+    using T = hn::TFromD<decltype(d)>;
+    return hn::Add(read(p.x), hn::Set(d, static_cast<T>(p.scalar)));
   });
 }
 
@@ -63,6 +86,36 @@ void relu_backward_range(const ActivationBackward& p, int64_t begin, int64_t end
   });
 }
 
+void tanh_range(const ActivationForward& p, int64_t begin, int64_t end) {
+  write({p.y}, begin, end, [&](auto d, auto read) HWY_ATTR { return Tanh(d, read(p.x)); });
+}
+
+void tanh_backward_range(const BackwardFromResult& p, int64_t begin, int64_t end) {
+  write(p.dx, begin, end, [&](auto d, auto read) HWY_ATTR {
+    const auto y = read(p.y), one = hn::Set(d, hn::TFromD<decltype(d)>(1));
+    return hn::Mul(read(p.dy), hn::NegMulAdd(y, y, one));
+  });
+}
+
+void sigmoid_range(const ActivationForward& p, int64_t begin, int64_t end) {
+  write({p.y}, begin, end, [&](auto d, auto read) HWY_ATTR { return Sigmoid(d, read(p.x)); });
+}
+
+void sigmoid_backward_range(const BackwardFromResult& p, int64_t begin, int64_t end) {
+  write(p.dx, begin, end, [&](auto, auto read) HWY_ATTR {
+    const auto y = read(p.y);
+    return hn::Mul(read(p.dy), hn::NegMulAdd(y, y, y));
+  });
+}
+
+void exp_range(const ActivationForward& p, int64_t begin, int64_t end) {
+  write({p.y}, begin, end, [&](auto d, auto read) HWY_ATTR { return Exp(d, read(p.x)); });
+}
+
+void log_range(const ActivationForward& p, int64_t begin, int64_t end) {
+  write({p.y}, begin, end, [&](auto d, auto read) HWY_ATTR { return Log(d, read(p.x)); });
+}
+
 }  // namespace
 }  // namespace heed::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -71,38 +124,58 @@ HWY_AFTER_NAMESPACE();
 namespace heed::cpu {
 namespace {
 
+HWY_EXPORT(subtract_range);
 HWY_EXPORT(multiply_range);
+HWY_EXPORT(divide_range);
+HWY_EXPORT(div_backward_range);
 HWY_EXPORT(multiply_by_range);
+HWY_EXPORT(add_scalar_range);
 HWY_EXPORT(gelu_range);
 HWY_EXPORT(gelu_backward_range);
 HWY_EXPORT(relu_range);
 HWY_EXPORT(relu_backward_range);
+HWY_EXPORT(tanh_range);
+HWY_EXPORT(tanh_backward_range);
+HWY_EXPORT(sigmoid_range);
+HWY_EXPORT(sigmoid_backward_range);
+HWY_EXPORT(exp_range);
+HWY_EXPORT(log_range);
 
+// Nothing is computed for a gradient that is not needed.
 template <class P>
-void over_elements(int64_t n, const P& p, void (*range)(const P&, int64_t, int64_t)) {
-  parallel_for(n, kElementwiseGrain, [&](int64_t begin, int64_t end) { range(p, begin, end); });
+void over_elements(const GradientSink& out, const P& p, void (*range)(const P&, int64_t, int64_t)) {
+  if (!out) return;
+  parallel_for(out.ref.shape.numel(), kElementwiseGrain, [&](int64_t begin, int64_t end) { range(p, begin, end); });
 }
 
 }  // namespace
 
-void multiply(Context&, const Product& p) {
-  if (p.y) over_elements(p.a.shape.numel(), p, HWY_DYNAMIC_DISPATCH(multiply_range));
-}
-void multiply_by(Context&, const Scaled& p) {
-  if (p.y) over_elements(p.x.shape.numel(), p, HWY_DYNAMIC_DISPATCH(multiply_by_range));
-}
-void gelu_forward(Context&, const ActivationForward& p) {
-  over_elements(p.x.shape.numel(), p, HWY_DYNAMIC_DISPATCH(gelu_range));
-}
+void subtract(Context&, const Binary& p) { over_elements(p.y, p, HWY_DYNAMIC_DISPATCH(subtract_range)); }
+void multiply(Context&, const Binary& p) { over_elements(p.y, p, HWY_DYNAMIC_DISPATCH(multiply_range)); }
+void divide(Context&, const Binary& p) { over_elements(p.y, p, HWY_DYNAMIC_DISPATCH(divide_range)); }
+void div_backward(Context&, const DivBackward& p) { over_elements(p.db, p, HWY_DYNAMIC_DISPATCH(div_backward_range)); }
+void multiply_by(Context&, const WithScalar& p) { over_elements(p.y, p, HWY_DYNAMIC_DISPATCH(multiply_by_range)); }
+void add_scalar(Context&, const WithScalar& p) { over_elements(p.y, p, HWY_DYNAMIC_DISPATCH(add_scalar_range)); }
+void gelu_forward(Context&, const ActivationForward& p) { over_elements({p.y}, p, HWY_DYNAMIC_DISPATCH(gelu_range)); }
 void gelu_backward(Context&, const ActivationBackward& p) {
-  if (p.dx) over_elements(p.x.shape.numel(), p, HWY_DYNAMIC_DISPATCH(gelu_backward_range));
+  over_elements(p.dx, p, HWY_DYNAMIC_DISPATCH(gelu_backward_range));
 }
-void relu_forward(Context&, const ActivationForward& p) {
-  over_elements(p.x.shape.numel(), p, HWY_DYNAMIC_DISPATCH(relu_range));
-}
+void relu_forward(Context&, const ActivationForward& p) { over_elements({p.y}, p, HWY_DYNAMIC_DISPATCH(relu_range)); }
 void relu_backward(Context&, const ActivationBackward& p) {
-  if (p.dx) over_elements(p.x.shape.numel(), p, HWY_DYNAMIC_DISPATCH(relu_backward_range));
+  over_elements(p.dx, p, HWY_DYNAMIC_DISPATCH(relu_backward_range));
 }
+void tanh_forward(Context&, const ActivationForward& p) { over_elements({p.y}, p, HWY_DYNAMIC_DISPATCH(tanh_range)); }
+void tanh_backward(Context&, const BackwardFromResult& p) {
+  over_elements(p.dx, p, HWY_DYNAMIC_DISPATCH(tanh_backward_range));
+}
+void sigmoid_forward(Context&, const ActivationForward& p) {
+  over_elements({p.y}, p, HWY_DYNAMIC_DISPATCH(sigmoid_range));
+}
+void sigmoid_backward(Context&, const BackwardFromResult& p) {
+  over_elements(p.dx, p, HWY_DYNAMIC_DISPATCH(sigmoid_backward_range));
+}
+void exp_forward(Context&, const ActivationForward& p) { over_elements({p.y}, p, HWY_DYNAMIC_DISPATCH(exp_range)); }
+void log_forward(Context&, const ActivationForward& p) { over_elements({p.y}, p, HWY_DYNAMIC_DISPATCH(log_range)); }
 
 }  // namespace heed::cpu
 #endif

@@ -90,6 +90,64 @@ TEST(Mul, OneTensorTwice) {
   EXPECT_EQ(x.grad().values(), Values({6, -10}));
 }
 
+TEST(Sub, ATensorAndItselfHaveNoGradient) {
+  const Tensor x = leaf({3, -5});
+  const Tensor y = scale(x, 1);
+  backward(sub(y, y), from_values({2}, DType::f32, {1, 10}));
+  EXPECT_EQ(x.grad().values(), Values({0, 0}));
+}
+
+TEST(Div, ByZeroAsInIeee754) {
+  const Values y = div(leaf({1, -1, 0}), leaf({0, 0, 0})).values();
+  EXPECT_EQ(y[0], kInf);
+  EXPECT_EQ(y[1], -kInf);
+  EXPECT_TRUE(std::isnan(y[2]));
+}
+
+// b^2 would be Inf.
+TEST(Div, GradientOfALargeDivisor) {
+  const Tensor a = leaf({1e30}), b = leaf({1e25});
+  backward(div(a, b), from_values({1}, DType::f32, {1}));
+  EXPECT_NEAR(b.grad().item() * 1e20, -1, kF32);
+}
+
+TEST(Log, ZeroNegativeAndInf) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Values y = log(leaf({1, 0, -0.0, -1, kInf, kNan}, dtype)).values();
+    EXPECT_EQ(Values({y[0], y[1], y[2], y[4]}), Values({0, -kInf, -kInf, kInf}));
+    EXPECT_TRUE(std::isnan(y[3]));
+    EXPECT_TRUE(std::isnan(y[5]));
+    EXPECT_EQ(gradient(log, {4, 0}, {1, 1}, dtype), Values({0.25, kInf}));
+  }
+}
+
+TEST(Exp, Limits) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Values y = exp(leaf({0, -kInf, kInf, 1e4, -1e4, kNan}, dtype)).values();
+    EXPECT_EQ(Values(y.begin(), y.end() - 1), Values({1, 0, kInf, kInf, 0}));
+    EXPECT_TRUE(std::isnan(y[5]));
+  }
+}
+
+TEST(Tanh, LimitsAndTheirGradients) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Values x{0, 50, -50, kInf, -kInf};
+    EXPECT_EQ(tanh(leaf(x, dtype)).values(), Values({0, 1, -1, 1, -1}));
+    EXPECT_EQ(gradient(tanh, x, Values(5, 3), dtype), Values({3, 0, 0, 0, 0}));
+    EXPECT_TRUE(std::isnan(tanh(leaf({kNan}, dtype)).item()));
+    EXPECT_TRUE(std::isnan(gradient(tanh, {kNan}, {1}, dtype)[0]));
+  }
+}
+
+TEST(Sigmoid, LimitsAndTheirGradients) {
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const Values x{0, 800, -800, kInf, -kInf};
+    EXPECT_EQ(sigmoid(leaf(x, dtype)).values(), Values({0.5, 1, 0, 1, 0}));
+    EXPECT_EQ(gradient(sigmoid, x, Values(5, 4), dtype), Values({1, 0, 0, 0, 0}));
+    EXPECT_TRUE(std::isnan(sigmoid(leaf({kNan}, dtype)).item()));
+  }
+}
+
 TEST(Scale, ByZeroKeepsNan) {
   const Values y = scale(leaf({1, kNan}), 0).values();
   EXPECT_EQ(y[0], 0);

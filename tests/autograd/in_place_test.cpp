@@ -76,6 +76,27 @@ TEST(InPlace, NotWhereAnotherOperationWantsTheElements) {
   EXPECT_EQ(gradient(true), gradient(false));
 }
 
+// These save their result, not their input.
+TEST(InPlace, NotOverAResultThatIsHeld) {
+  const Tensor leaf = draw(normal("x", {kRows, kColumns}), DType::f32, 2).set_requires_grad(true);
+  for (const Form& form : {Form{"tanh", [](const Tensor& x) { return tanh(x); }}, Form{"sigmoid", sigmoid},
+                           Form{"exp", [](const Tensor& x) { return exp(x); }}}) {
+    const auto gradient = [&](bool hold) {
+      leaf.set_grad(Tensor());
+      Tensor result = form.run(scale(leaf, 2));
+      const Tensor held = hold ? result : Tensor();
+      const std::vector<double> before = result.values();
+      result = scale(result, 3);
+      backward(result, full(result.shape(), result.dtype(), 1));
+      if (hold) {
+        EXPECT_EQ(held.values(), before) << form.name << " wrote over a tensor that is held";
+      }
+      return leaf.grad().values();
+    };
+    EXPECT_EQ(gradient(true), gradient(false)) << form.name;
+  }
+}
+
 // An addition needs neither of its inputs for backward.
 TEST(Tape, KeepsNoElementsThatNoBackwardWants) {
   const Tensor leaf = draw(normal("x", {1000}), DType::f32, 2).set_requires_grad(true);

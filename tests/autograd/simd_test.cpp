@@ -33,6 +33,27 @@ void expect_log(double tolerance) {
   }
 }
 
+template <class T>
+void expect_tanh(double tolerance) {
+  constexpr T kInf = std::numeric_limits<T>::infinity();
+  const hn::CappedTag<T, 1> d;
+  const auto tanh_of = [d](T x) { return hn::GetLane(Tanh(d, hn::Set(d, x))); };
+  EXPECT_TRUE(std::isnan(tanh_of(std::numeric_limits<T>::quiet_NaN())));
+  EXPECT_EQ(tanh_of(kInf), T(1));
+  EXPECT_EQ(tanh_of(-kInf), T(-1));
+  EXPECT_EQ(tanh_of(T(0)), T(0));
+  for (T x = std::numeric_limits<T>::min(); x < std::numeric_limits<T>::max() / 3; x *= T(2.7)) {
+    const double expected = std::tanh(static_cast<double>(x));
+    EXPECT_NEAR(tanh_of(x), expected, tolerance * expected) << x;
+    EXPECT_EQ(tanh_of(-x), -tanh_of(x));
+  }
+}
+
+TEST(Simd, TanhIsRightAtNanInfAndEverySize) {
+  expect_tanh<float>(test::kF32);
+  expect_tanh<double>(test::kF64);
+}
+
 TEST(Simd, LogIsRightAtNanInfAndZero) {
   expect_log<float>(test::kF32);
   expect_log<double>(test::kF64);
