@@ -45,7 +45,9 @@ AUTOGRAD_LEVELS = {
     "autograd/node": 2,
     "autograd/anomaly": 2,
     "autograd/ops/": 3,
+    "autograd/operators": 4,
     "autograd/check/": 4,
+    "autograd/autograd": 5,
 }
 
 # Headers of a library and the only files that may include them.
