@@ -45,31 +45,40 @@ void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, c
   check(cublasLtMatmulDescSetAttribute(operation.get(), attribute, &value, sizeof(value)), "describe a product");
 }
 template <class T>
+void set(const Layout& layout, cublasLtMatrixLayoutAttribute_t attribute, const T& value) {
+  check(cublasLtMatrixLayoutSetAttribute(layout.get(), attribute, &value, sizeof(value)), "describe a batch");
+}
+template <class T>
 void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
   check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)), "state a preference");
 }
 
-// The alignment of an address: the largest power of two that divides it, at most 256.
-uint32_t alignment_of(const void* address) {
-  const auto bits = reinterpret_cast<uintptr_t>(address) | 256;
+// The alignment of an address and of those at multiples of `distance` from it: the largest power of two that divides
+// all, at most 256.
+uint32_t alignment_of(const void* address, int64_t distance = 0) {
+  const auto bits = reinterpret_cast<uintptr_t>(address) | static_cast<uintptr_t>(distance) | 256;
   return static_cast<uint32_t>(bits & (~bits + 1));
 }
 
 // The key of algorithm selection. cuBLASLt is column-major: a row-major matrix is its own transpose there, so C^T =
 // op(B)^T op(A)^T is computed, with B as the A operand.
 struct Kind {
-  int64_t m, n, k;
+  int64_t m, n, k, batches;
   DType in, out;
   bool transpose_a, transpose_b, add, bias, gelu, tf32;
   uint32_t align_a, align_b, align_c, align_bias, align_y;
   auto operator<=>(const Kind&) const = default;
 };
 
-Layout layout(DType dtype, int64_t rows, int64_t columns) {  // of a row-major matrix
+Layout layout(const Kind& kind, DType dtype, int64_t rows, int64_t columns) {  // of row-major matrices
   Layout made;
   check(cublasLtMatrixLayoutCreate(made.out(), type_of(dtype), static_cast<uint64_t>(columns),
                                    static_cast<uint64_t>(rows), columns),
         "describe a matrix");
+  if (kind.batches > 1) {
+    set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(kind.batches));
+    set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, rows * columns);
+  }
   return made;
 }
 
@@ -85,9 +94,9 @@ struct Plan {
   std::optional<cublasLtMatmulAlgo_t> algorithm = {};  // none: the library has no algorithm
 
   Plan(const Kind& kind, const Epilogue& epilogue)
-      : a(kind.transpose_a ? layout(kind.in, kind.k, kind.m) : layout(kind.in, kind.m, kind.k)),
-        b(kind.transpose_b ? layout(kind.in, kind.n, kind.k) : layout(kind.in, kind.k, kind.n)),
-        c(layout(kind.out, kind.m, kind.n)) {
+      : a(kind.transpose_a ? layout(kind, kind.in, kind.k, kind.m) : layout(kind, kind.in, kind.m, kind.k)),
+        b(kind.transpose_b ? layout(kind, kind.in, kind.n, kind.k) : layout(kind, kind.in, kind.k, kind.n)),
+        c(layout(kind, kind.out, kind.m, kind.n)) {
     const cublasComputeType_t compute = kind.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     check(cublasLtMatmulDescCreate(operation.out(), compute, CUDA_R_32F), "describe a product");
     set(operation, CUBLASLT_MATMUL_DESC_TRANSA, kind.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -161,9 +170,13 @@ bool multiply(Context& context, const Gemm& p, const TensorRef& y) {
   std::optional<Scratch<Bf16>> rounded;
   Epilogue epilogue{.bias = p.bias.data, .gelu_input = y ? p.c.data : nullptr};
   if (p.bias && p.c.dtype == DType::bf16) epilogue.bias = rounded.emplace(context, p.n).data();
+  const auto alignment = [&](const ConstTensorRef& matrices, int64_t elements) {
+    return alignment_of(matrices.data, p.batches > 1 ? elements * size_bytes(matrices.dtype) : 0);
+  };
   const Kind kind{.m = p.m,
                   .n = p.n,
                   .k = p.k,
+                  .batches = p.batches,
                   .in = p.a.dtype,
                   .out = p.c.dtype,
                   .transpose_a = p.transpose_a,
@@ -172,9 +185,9 @@ bool multiply(Context& context, const Gemm& p, const TensorRef& y) {
                   .bias = static_cast<bool>(p.bias),
                   .gelu = static_cast<bool>(y),
                   .tf32 = tf32 && p.a.dtype == DType::f32,
-                  .align_a = alignment_of(p.a.data),
-                  .align_b = alignment_of(p.b.data),
-                  .align_c = alignment_of(p.c.data),
+                  .align_a = alignment(p.a, p.m * p.k),
+                  .align_b = alignment(p.b, p.k * p.n),
+                  .align_c = alignment(p.c, p.m * p.n),
                   .align_bias = alignment_of(epilogue.bias),
                   .align_y = alignment_of(y.data)};
   const Plan& plan = plan_for(kind, epilogue);
@@ -197,10 +210,12 @@ void set_tf32(bool on) { tf32 = on; }
 
 void gemm(Context& context, const Gemm& p) {
   check_matrices(p);
-  if (p.m == 0 || p.n == 0) return;
+  if (p.m == 0 || p.n == 0 || p.batches == 0) return;
+  require<ShapeError>(p.batches == 1 || !p.bias, "{} products with a bias are not for cuda", p.batches);
+  require<ShapeError>(std::in_range<int32_t>(p.batches), "{} products at a time are too many for cuda", p.batches);
   if (p.k == 0) {
     require<ShapeError>(!p.bias, "a product of no columns with a bias is not for cuda");
-    if (!p.add) fill(p.c.data, 0, p.m * p.n * size_bytes(p.c.dtype));
+    if (!p.add) fill(p.c.data, 0, p.batches * p.m * p.n * size_bytes(p.c.dtype));
     return;
   }
   if (multiply(context, p, {})) return;
@@ -217,7 +232,7 @@ void gemm(Context& context, const Gemm& p) {
 bool gemm_gelu(Context& context, const Gemm& p, const TensorRef& y) {
   check_matrices(p, y);
   const bool is_bf16 = p.a.dtype == DType::bf16 && p.c.dtype == DType::bf16 && y.dtype == DType::bf16;
-  if (!is_bf16 || p.add || p.m == 0 || p.n == 0 || p.k == 0) return false;
+  if (!is_bf16 || p.add || p.batches != 1 || p.m == 0 || p.n == 0 || p.k == 0) return false;
   if (p.n % 8 != 0 || alignment_of(p.c.data) < 16) return false;
   const int capability = capability_major();
   return (capability == 9 || capability == 10) && multiply(context, p, y);

@@ -1,6 +1,7 @@
 #include "autograd/cpu/gemm/gemm.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "autograd/cpu/gemm/block_gemm.hpp"
 #include "autograd/cpu/gemm/onednn_gemm.hpp"
@@ -19,12 +20,14 @@ void convert(const From* from, To* to, int64_t count) {
 
 template <class Out>
 void widened(Context& context, const Gemm<Bf16, Out>& g) {
-  const Scratch<float> a(context, g.m * g.k), b(context, g.k * g.n);
-  convert(g.a, a.data(), g.m * g.k);
-  convert(g.b, b.data(), g.k * g.n);
+  const int64_t a_count = g.batches * g.m * g.k, b_count = g.batches * g.k * g.n, c_count = g.batches * g.m * g.n;
+  const Scratch<float> a(context, a_count), b(context, b_count);
+  convert(g.a, a.data(), a_count);
+  convert(g.b, b.data(), b_count);
   Gemm<float> wide{.m = g.m,
                    .n = g.n,
                    .k = g.k,
+                   .batches = g.batches,
                    .a = a.data(),
                    .b = b.data(),
                    .transpose_a = g.transpose_a,
@@ -35,31 +38,43 @@ void widened(Context& context, const Gemm<Bf16, Out>& g) {
     wide.c = g.c;
     gemm(context, wide);
   } else {
-    const Scratch<float> c(context, g.m * g.n);
-    if (g.add) convert(g.c, c.data(), g.m * g.n);
+    const Scratch<float> c(context, c_count);
+    if (g.add) convert(g.c, c.data(), c_count);
     wide.c = c.data();
     gemm(context, wide);
-    convert(c.data(), g.c, g.m * g.n);
+    convert(c.data(), g.c, c_count);
   }
+}
+
+template <class T, class Out>
+bool is_empty(const Gemm<T, Out>& g) {
+  return g.batches == 0 || g.m == 0 || g.n == 0 || g.k == 0;
 }
 
 template <class Out>
 void gemm_bf16(Context& context, const Gemm<Bf16, Out>& g) {
-  const bool empty = g.m == 0 || g.n == 0 || g.k == 0;
-  has_bf16_products() && !empty ? run_onednn(g) : widened(context, g);
+  has_bf16_products() && !is_empty(g) ? run_onednn(g) : widened(context, g);
 }
 
-bool uses_onednn(const Gemm<float>& g) {
-  const bool empty = g.m == 0 || g.n == 0 || g.k == 0;
-  return kOneDnn && !empty && !suits_block_gemm(g);
+// oneDNN divides a batch among the threads, the blocked GEMM each of its matrices.
+bool uses_onednn(const Gemm<float>& g) { return kOneDnn && !is_empty(g) && (g.batches > 1 || !suits_block_gemm(g)); }
+
+template <class T>
+void block_gemms(Context& context, Gemm<T> g) {
+  for (int64_t left = std::exchange(g.batches, 1); left > 0; --left) {
+    block_gemm(context, g);
+    g.a += g.m * g.k;
+    g.b += g.k * g.n;
+    g.c += g.m * g.n;
+  }
 }
 
 }  // namespace
 
-void gemm(Context& context, const Gemm<double>& product) { block_gemm(context, product); }
+void gemm(Context& context, const Gemm<double>& product) { block_gemms(context, product); }
 
 void gemm(Context& context, const Gemm<float>& product) {
-  uses_onednn(product) ? run_onednn(product) : block_gemm(context, product);
+  uses_onednn(product) ? run_onednn(product) : block_gemms(context, product);
 }
 
 void gemm(Context& context, const Gemm<double>& product, const Epilogue& epilogue) {

@@ -13,9 +13,10 @@ namespace heed::cpu {
 // C = op(A) op(B) + bias, or C += … if `add`; all matrices are dense and row-major.
 //   op(A) (m, k): A is (m, k), or (k, m) if transposed    op(B) (k, n): B is (k, n), or (n, k) if transposed
 //   C (m, n)    bias (n), optional, f32 for bf16
+// A, B and C may be `batches` matrices each, adjacent in memory, which are multiplied one by one; bias is for all.
 template <class T, class Out = T>
 struct Gemm {
-  int64_t m = 0, n = 0, k = 0;
+  int64_t m = 0, n = 0, k = 0, batches = 1;
   const T* a = nullptr;
   const T* b = nullptr;
   Out* c = nullptr;
@@ -35,8 +36,8 @@ void gemm(Context& context, const Gemm<double>& product);
 void gemm(Context& context, const Gemm<Bf16>& product);
 void gemm(Context& context, const Gemm<Bf16, float>& product);
 
-// GEMM with an epilogue callback: calls epilogue(part) once for each complete part of C, from any thread. The parts
-// cover C. With the blocked GEMM, the part is still in a cache then.
+// One GEMM (batches = 1) with an epilogue callback: calls epilogue(part) once for each complete part of C, from any
+// thread. The parts cover C. With the blocked GEMM, the part is still in a cache then.
 void gemm(Context& context, const Gemm<float>& product, const Epilogue& epilogue);
 void gemm(Context& context, const Gemm<double>& product, const Epilogue& epilogue);
 

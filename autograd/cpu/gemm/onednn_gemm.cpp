@@ -51,13 +51,14 @@ class OneDnn {
     dnnl::memory::desc a, b, c, bias;
     dnnl::matmul primitive;
   };
-  using Key = std::array<int64_t, 10>;
+  using Key = std::array<int64_t, 11>;
 
   template <class T, class Out>
   Entry& find(const Gemm<T, Out>& g) {
     // The key contains the number of threads, since a primitive is planned for the number at its creation.
-    const Key key{g.m,       g.n,         g.k,          g.transpose_a, g.transpose_b, g.add, g.bias != nullptr,
-                  sizeof(T), sizeof(Out), max_threads()};
+    const Key key{g.m,           g.n,           g.k,          g.batches,
+                  g.transpose_a, g.transpose_b, g.add,        g.bias != nullptr,
+                  sizeof(T),     sizeof(Out),   max_threads()};
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(key);
     return found != entries_.end() ? found->second : entries_.emplace(key, make(g)).first->second;
@@ -67,10 +68,19 @@ class OneDnn {
   Entry make(const Gemm<T, Out>& g) const {
     using dnnl::memory;
     Entry entry;
-    entry.a = memory::desc({g.m, g.k}, kTypeOf<T>, g.transpose_a ? memory::dims{1, g.m} : memory::dims{g.k, 1});
-    entry.b = memory::desc({g.k, g.n}, kTypeOf<T>, g.transpose_b ? memory::dims{1, g.k} : memory::dims{g.n, 1});
-    entry.c = memory::desc({g.m, g.n}, kTypeOf<Out>, memory::dims{g.n, 1});
-    entry.bias = memory::desc({1, g.n}, Type::f32, memory::dims{g.n, 1});
+    const auto matrices = [](int64_t batches, int64_t rows, int64_t columns, Type type, bool transposed) {
+      memory::dims sizes{rows, columns}, strides = transposed ? memory::dims{1, rows} : memory::dims{columns, 1};
+      if (batches > 1) {
+        sizes.insert(sizes.begin(), batches);
+        strides.insert(strides.begin(), rows * columns);
+      }
+      return memory::desc(sizes, type, strides);
+    };
+    entry.a = matrices(g.batches, g.m, g.k, kTypeOf<T>, g.transpose_a);
+    entry.b = matrices(g.batches, g.k, g.n, kTypeOf<T>, g.transpose_b);
+    entry.c = matrices(g.batches, g.m, g.n, kTypeOf<Out>, false);
+    entry.bias = g.batches > 1 ? memory::desc({1, 1, g.n}, Type::f32, memory::dims{g.n, g.n, 1})
+                               : memory::desc({1, g.n}, Type::f32, memory::dims{g.n, 1});
     dnnl::primitive_attr attributes;
     if (g.add) {
       dnnl::post_ops sum;

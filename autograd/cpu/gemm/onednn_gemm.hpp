@@ -1,4 +1,4 @@
-// GEMM through oneDNN, for gemm.cpp only. m, n and k must be at least 1.
+// GEMM through oneDNN, for gemm.cpp only. m, n, k and batches must be at least 1.
 #pragma once
 
 #include "autograd/cpu/gemm/gemm.hpp"
