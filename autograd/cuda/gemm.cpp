@@ -53,10 +53,9 @@ void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attr
   check(cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)), "state a preference");
 }
 
-// The alignment of an address and of those at multiples of `distance` from it: the largest power of two that divides
-// all, at most 256.
-uint32_t alignment_of(const void* address, int64_t distance = 0) {
-  const auto bits = reinterpret_cast<uintptr_t>(address) | static_cast<uintptr_t>(distance) | 256;
+// The alignment of an address: the largest power of two that divides it, at most 256.
+uint32_t alignment_of(const void* address) {
+  const auto bits = reinterpret_cast<uintptr_t>(address) | 256;
   return static_cast<uint32_t>(bits & (~bits + 1));
 }
 
@@ -170,9 +169,6 @@ bool multiply(Context& context, const Gemm& p, const TensorRef& y) {
   std::optional<Scratch<Bf16>> rounded;
   Epilogue epilogue{.bias = p.bias.data, .gelu_input = y ? p.c.data : nullptr};
   if (p.bias && p.c.dtype == DType::bf16) epilogue.bias = rounded.emplace(context, p.n).data();
-  const auto alignment = [&](const ConstTensorRef& matrices, int64_t elements) {
-    return alignment_of(matrices.data, p.batches > 1 ? elements * size_bytes(matrices.dtype) : 0);
-  };
   const Kind kind{.m = p.m,
                   .n = p.n,
                   .k = p.k,
@@ -185,9 +181,9 @@ bool multiply(Context& context, const Gemm& p, const TensorRef& y) {
                   .bias = static_cast<bool>(p.bias),
                   .gelu = static_cast<bool>(y),
                   .tf32 = tf32 && p.a.dtype == DType::f32,
-                  .align_a = alignment(p.a, p.m * p.k),
-                  .align_b = alignment(p.b, p.k * p.n),
-                  .align_c = alignment(p.c, p.m * p.n),
+                  .align_a = alignment_of(p.a.data),
+                  .align_b = alignment_of(p.b.data),
+                  .align_c = alignment_of(p.c.data),
                   .align_bias = alignment_of(epilogue.bias),
                   .align_y = alignment_of(y.data)};
   const Plan& plan = plan_for(kind, epilogue);
