@@ -134,11 +134,12 @@ TEST_P(OptimizerOnCuda, NanAndInfShow) {
   }
 }
 
+const char* name_of(Kind kind) {
+  constexpr const char* kNames[] = {"adamw", "sgd", "momentum"};
+  return kNames[static_cast<size_t>(kind)];
+}
 INSTANTIATE_TEST_SUITE_P(All, OptimizerOnCuda, testing::Values(Kind::adamw, Kind::sgd, Kind::momentum),
-                         [](const auto& one) {
-                           constexpr const char* kNames[] = {"adamw", "sgd", "momentum"};
-                           return kNames[static_cast<size_t>(one.param)];
-                         });
+                         [](const auto& one) { return name_of(one.param); });
 
 class GlobalNormOnCuda : public test::CudaTest {
  protected:
