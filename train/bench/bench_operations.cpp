@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "autograd/core/cuda_backend.hpp"
@@ -68,10 +70,11 @@ double backward_seconds(InputSets& inputs, const Tensor& dy, Device device) {
 }
 
 void check_names(const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  for (const OpCase& op : op_cases()) known.push_back(op.name);
   for (const std::string& name : names) {
-    const bool known =
-        std::any_of(op_cases().begin(), op_cases().end(), [&](const OpCase& op) { return op.name == name; });
-    require<ConfigError>(known, "bench: there is no operation '{}' (`heed gradcheck` lists them all)", name);
+    require<ConfigError>(std::find(known.begin(), known.end(), name) != known.end(),
+                         "bench: there is no operation '{}'; there are {}", name, fmt::join(known, ", "));
   }
 }
 

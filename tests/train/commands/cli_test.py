@@ -68,7 +68,7 @@ class Commands(CommandLine):
 
     def test_unknown_operation(self):
         self.assert_error(self.run_heed("gradcheck", "layernorm"), 2, "layer_norm")
-        self.assert_error(self.run_heed("bench", "layernorm"), 2, "layernorm")
+        self.assert_error(self.run_heed("bench", "layernorm"), 2, "layernorm", "layer_norm")
 
     def test_gradcheck_of_one_operation(self):
         result = self.run_heed("gradcheck", "layer_norm")
