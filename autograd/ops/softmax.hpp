@@ -2,8 +2,8 @@
 // log_softmax  y = (x - max) - log(sum of e^(x - max))                          dx = dy - e^y (sum of dy)
 //   x (..., C) f32|bf16|f64    y as x
 // The maximum of the row is subtracted first, so that x of any size is safe. Sums are in f32 for bf16, in a fixed
-// order. x = -Inf has probability 0; a row with a NaN or an Inf, or of -Inf alone, is NaN. Saves y for backward, also
-// bf16. Throws ShapeError (a scalar), DTypeError.
+// order. x = -Inf has probability 0. A row that holds a NaN or +Inf, or nothing but -Inf, becomes NaN. Saves y for
+// backward, in its dtype. Throws ShapeError (a scalar), DTypeError.
 #pragma once
 
 #include "autograd/core/context.hpp"

@@ -37,7 +37,7 @@ void softmax_row(const SoftmaxForward& p, int64_t row) {
   const int64_t columns = p.x.shape.columns();
   const T* x = p.x.as<T>() + row * columns;
   T* y = p.y.as<T>() + row * columns;
-  // The exponentials are kept in y, but in bf16, which would round them, computed twice.
+  // The exponentials are kept in y. bf16 would round them, so there they are computed twice.
   C* terms = nullptr;
   if constexpr (std::is_same_v<T, C>) terms = p.log ? nullptr : y;
   const C max = max_of(d, columns, [&](auto load) HWY_ATTR { return load(x); });

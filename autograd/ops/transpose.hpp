@@ -19,7 +19,7 @@ struct TransposeSizes {
 
   TransposeSizes exchanged() const { return {outer, columns, middle, rows, inner}; }
   int64_t numel() const { return outer * rows * middle * columns * inner; }
-  // Of the first element of a run of `inner` elements, in x; in y with exchanged().
+  // Index in x of the first of `inner` adjacent elements; exchanged() has the index in y.
   HEED_HOST_DEVICE int64_t offset(int64_t outer_, int64_t row, int64_t middle_, int64_t column) const {
     return (((outer_ * rows + row) * middle + middle_) * columns + column) * inner;
   }
