@@ -2,6 +2,7 @@
 // many rows, masks that hide a whole tile, sums that cancel.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/ops/attention/attention.hpp"

@@ -1,6 +1,7 @@
 // Optimizers and the norm of gradients on CUDA, held against the same in f64 on the CPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>

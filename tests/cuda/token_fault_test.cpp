@@ -1,6 +1,8 @@
 // Tokens outside their range on CUDA: nothing is read or written outside, and the host is told as on the CPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "autograd/ops/cross_entropy.hpp"
 #include "autograd/ops/embedding.hpp"
 #include "autograd/tape.hpp"

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <string_view>
 

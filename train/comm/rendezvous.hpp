@@ -9,6 +9,7 @@
 // train.comm_timeout_s.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,6 @@
 #include "train/inspect/inspection_report.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "data/io/utf8.hpp"

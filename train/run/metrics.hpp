@@ -4,6 +4,7 @@
 // always the mean over train.eval_batches batches.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <optional>

@@ -1,4 +1,6 @@
 // What every OP_CASE must pass on the CPU: one test per sample and property.
+#include <algorithm>
+
 #include "autograd/check/op_case.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // bf16 products, on the processor's instructions where it has them and widened to f32, against sums in f64.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>

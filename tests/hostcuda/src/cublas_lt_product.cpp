@@ -1,4 +1,5 @@
 // The product itself: plain loops in f32 over unpacked matrices, and what is wrong with the memory of its operands.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 

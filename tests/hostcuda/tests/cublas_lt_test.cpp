@@ -1,4 +1,6 @@
 // The emulated cuBLASLt against plain loops in f64.
+#include <algorithm>
+
 #include "tests/cublas_lt_product.hpp"
 
 namespace hostcuda::test {

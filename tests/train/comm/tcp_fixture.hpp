@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdint>
+
 #include "data/io/descriptor.hpp"
 #include "tests/support/child_process.hpp"
 #include "train/comm/launch.hpp"

@@ -1,4 +1,6 @@
 // Scores of attention patterns that were written down by hand.
+#include <cmath>
+
 #include "train/inspect/head_scores.hpp"
 
 #include <gtest/gtest.h>
