@@ -1,6 +1,6 @@
-// Threads process tiles of up to 32 rows and columns. If runs of several elements stay together (inner > 1), a tile is
-// copied run by run. Otherwise it goes through a buffer, so that x and y are accessed in whole cache lines only: lines
-// that are a power of two apart compete for a few places of L1 and would be evicted half used.
+// Threads process tiles of up to 64 rows and columns. If runs of several elements stay together (inner > 1), a tile is
+// copied run by run. Otherwise it is copied to a buffer and written from there, so that x and y are accessed in whole
+// cache lines only: lines that are a power of two apart compete for a few places of L1 and would be evicted half used.
 #include <algorithm>
 
 #include "autograd/cpu/parallel.hpp"
@@ -9,7 +9,7 @@
 namespace heed::cpu {
 namespace {
 
-constexpr int64_t kTile = 32;
+constexpr int64_t kTile = 64;
 
 // A tile of x, and the distances from one of its rows to the next and, in y, from one of its columns to the next.
 template <class T>
@@ -21,26 +21,27 @@ struct Tile {
 
   void exchange_elements() const {
     T buffer[kTile][kTile + 1];
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j) buffer[j][i] = x[i * x_stride + j];
+    for (int64_t i = 0; i < rows; ++i) std::copy_n(x + i * x_stride, columns, buffer[i]);
+    for (int64_t j = 0; j < columns; ++j) {
+      for (int64_t i = 0; i < rows; ++i) put(buffer[i][j], y[j * y_stride + i]);
     }
-    for (int64_t j = 0; j < columns; ++j) put(buffer[j], y + j * y_stride, rows);
   }
   void exchange_runs(int64_t inner) const {
     for (int64_t j = 0; j < columns; ++j) {
-      for (int64_t i = 0; i < rows; ++i) put(x + i * x_stride + j * inner, y + j * y_stride + i * inner, inner);
+      for (int64_t i = 0; i < rows; ++i) {
+        const T* from = x + i * x_stride + j * inner;
+        T* to = y + j * y_stride + i * inner;
+        if (add) {
+          for (int64_t k = 0; k < inner; ++k) put(from[k], to[k]);
+        } else {
+          std::copy_n(from, inner, to);
+        }
+      }
     }
   }
 
  private:
-  void put(const T* from, T* to, int64_t count) const {
-    if (add) {
-      std::transform(from, from + count, to, to,
-                     [](T v, T sum) { return static_cast<T>(AccumT<T>(sum) + AccumT<T>(v)); });
-    } else {
-      std::copy_n(from, count, to);
-    }
-  }
+  void put(T value, T& to) const { to = add ? static_cast<T>(AccumT<T>(to) + AccumT<T>(value)) : value; }
 };
 
 template <class T>
