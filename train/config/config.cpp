@@ -97,7 +97,8 @@ void apply_override(Config& config, const std::string& argument) {
   require<ConfigError>(equals != std::string::npos && equals > 0,
                        "{} is not table.key=value; usage: CONFIG [key=value ...], such as optim.learning_rate=1e-3",
                        place);
-  const KeySpec& key = find_override_key(argument.substr(0, equals), place);
+  const std::string name = argument.substr(0, equals);
+  const KeySpec& key = find_override_key(name, place);
   require<ConfigError>(config.origin(key.path()).kind != OriginKind::command_line, "{}: key {} is already set by {}",
                        place, key.path(), config.origin(key.path()).place);
   const std::string text = argument.substr(equals + 1);
