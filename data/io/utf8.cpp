@@ -53,7 +53,7 @@ Utf8Step next_character(std::string_view text) {
 
 void append_utf8(std::string& text, char32_t code_point) {
   const auto c = static_cast<uint32_t>(code_point);
-  require<ValueError>(c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF), "append_utf8: {:#x} is no character", c);
+  require<ValueError>(c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF), "append_utf8: {:#x} is not a character", c);
   const auto append = [&](uint32_t byte) { text += static_cast<char>(byte); };
   if (c < 0x80) {
     append(c);

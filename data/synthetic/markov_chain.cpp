@@ -62,7 +62,7 @@ void MarkovChain::check_rows() const {
       negative = negative || rows_[start + x] < 0.0;
     }
     require<DataError>(!negative && std::abs(sum - 1.0) <= kRowSumTolerance,
-                       "chain: row {} is no law: its sum is {}{}; it must be 1, of numbers not below 0",
+                       "chain: row {} is not a distribution: its sum is {}{}; it must be 1, of numbers not below 0",
                        start / vocab_size_, sum, negative ? " with negative numbers" : "");
   }
 }

@@ -193,6 +193,11 @@ class Rules(unittest.TestCase):
                     self.assertIn(line, found)
                 self.assertEqual([], rule(SourceTree(good)))
 
+    def test_files_that_git_does_not_track_may_lie_at_the_top_level(self):
+        mine = {"mine.toml": "", "nn/a.py": ""}
+        self.assertEqual([], lint.style.top_level(SourceTree(mine, tracked={"nn"})))
+        self.assertEqual(1, len(lint.style.top_level(SourceTree(mine, tracked={"nn", "mine.toml"}))))
+
     def test_each_folder_knows_only_what_stands_below(self):
         header = {
             f"{folder}/x.hpp": ONCE for folder in ("autograd/core", "autograd", "nn", "optim", "data", "train", "tests")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 from collections import namedtuple
 
 Violation = namedtuple("Violation", "path line rule text")
@@ -25,12 +26,23 @@ def blank(text):
     return re.sub(r"[^\n]", " ", text)
 
 
-class SourceTree:
-    """files: path relative to the root -> text."""
+def tracked_names(root):
+    """The top-level names that git tracks; None without git or outside a repository."""
+    try:
+        listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, text=True)
+    except FileNotFoundError:
+        return None
+    return {path.split("/")[0] for path in listed.stdout.split("\0")} if listed.returncode == 0 else None
 
-    def __init__(self, files):
+
+class SourceTree:
+    """files: path relative to the root -> text. Users may keep files of their own at the top level, so that only tracked
+    ones are in top_level."""
+
+    def __init__(self, files, tracked=None):
         self.files = files
-        self.top_level = sorted({path.split("/")[0] for path in files})
+        names = {path.split("/")[0] for path in files}
+        self.top_level = sorted(names if tracked is None else names & tracked)
 
     @classmethod
     def read(cls, root):
@@ -49,7 +61,7 @@ class SourceTree:
                         files[inside + name] = file.read()
                 except UnicodeDecodeError:
                     files[inside + name] = ""  # data, not text: only its place is checked
-        return cls(files)
+        return cls(files, tracked_names(root))
 
     def cpp(self):
         return [path for path in sorted(self.files) if path.endswith(CPP)]

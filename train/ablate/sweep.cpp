@@ -209,7 +209,7 @@ class Builder {
     const auto found = std::find_if(sweep_.arms.begin(), sweep_.arms.end(), is_it);
     std::vector<std::string> names;
     for (const Arm& arm : sweep_.arms) names.push_back(quote(arm.name));
-    require<ConfigError>(found != sweep_.arms.end(), "{}: baseline \"{}\" is no arm, it must be {}",
+    require<ConfigError>(found != sweep_.arms.end(), "{}: baseline \"{}\" is not an arm, it must be {}",
                          file_.baseline_place, file_.baseline, join_alternatives(names));
     sweep_.baseline = static_cast<size_t>(found - sweep_.arms.begin());
   }

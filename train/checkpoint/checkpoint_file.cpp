@@ -41,7 +41,7 @@ uint64_t load(std::string_view block, int64_t place) {
 [[noreturn]] void refuse_foreign(std::string_view start) {
   require<CheckpointError>(!start.empty(), "it is empty");
   require<CheckpointError>(!start.starts_with(kHdf5Mark), "it is an HDF5 file, but no checkpoint of heed");
-  throw CheckpointError("it is no checkpoint of heed: it does not begin with \"heed checkpoint\"");
+  throw CheckpointError("it is not a heed checkpoint: it does not begin with \"heed checkpoint\"");
 }
 
 // The inner functions report the reason; this one adds the action and the file.
@@ -73,7 +73,7 @@ class CheckpointReader {
     struct stat status {};
     require_success(::fstat(file_.number(), &status) == 0, "inspect");
     require<CheckpointError>(!S_ISDIR(status.st_mode), "it is a folder");
-    require<CheckpointError>(S_ISREG(status.st_mode), "it is no regular file");
+    require<CheckpointError>(S_ISREG(status.st_mode), "it is not a regular file");
     const int64_t start_bytes = std::min<int64_t>(kBlockBytes, status.st_size);
     read(start_.data(), start_bytes);
     block_ = decode_block({start_.data(), static_cast<size_t>(start_bytes)}, status.st_size);

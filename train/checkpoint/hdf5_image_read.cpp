@@ -185,7 +185,7 @@ class Walk {
     const bool exists = hdf5_checked(H5Lexists(file_, path.c_str(), H5P_DEFAULT), "look for group " + path) > 0;
     require<CheckpointError>(exists, "group {} is missing", path);
     const Hdf5Handle object(hdf5_checked(H5Oopen(file_, path.c_str(), H5P_DEFAULT), "open " + path));
-    require<CheckpointError>(is_new(object) && H5Iget_type(object) == H5I_GROUP, "{} is no group of its own", path);
+    require<CheckpointError>(is_new(object) && H5Iget_type(object) == H5I_GROUP, "{} is not a separate group", path);
     read_group(object, path, path.size() + 1, read);
   }
 

@@ -59,7 +59,8 @@ std::string home_folder() {
 }  // namespace
 
 std::string to_toml(const ConfigValue& value) {
-  require<ConfigError>(!std::holds_alternative<OtherValue>(value.data), "{} is no value of a key", value_text(value));
+  require<ConfigError>(!std::holds_alternative<OtherValue>(value.data), "{} is not the value of a key",
+                       value_text(value));
   return value_text(value);
 }
 

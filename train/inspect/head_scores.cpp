@@ -21,6 +21,15 @@ void HeadScores::add(const HeadScores& other) {
   }
 }
 
+// The offsets that at least half of the queries have. A mean over few queries says little: that of the largest distance
+// is one number, high for each head that attends to the first token.
+constexpr size_t num_offsets(size_t length) { return length == 1 ? 1 : length / 2 + 1; }
+
+size_t HeadScores::strongest_offset() const {
+  const auto end = offset.begin() + static_cast<std::ptrdiff_t>(num_offsets(offset.size()));
+  return static_cast<size_t>(std::max_element(offset.begin(), end) - offset.begin());
+}
+
 void HeadScores::divide_by(double count) {
   for (double& s : share) s /= count;
   entropy /= count;
@@ -122,9 +131,7 @@ HeadName name_head(const HeadScores& scores, const ScoreRange& range) {
                                     {HeadScore::induction, "induction"}}) {
     try_name(name, relative_score(scores.of(score), range.uniform.of(score), range.largest.of(score)));
   }
-  // A mean over few queries says little: that of the largest distance is one number, high for each head that attends to
-  // the first token.
-  for (size_t d = 2; 2 * d <= scores.offset.size(); ++d) {
+  for (size_t d = 2; d < num_offsets(scores.offset.size()); ++d) {
     try_name(fmt::format("offset {}", d),
              relative_score(scores.offset[d], range.uniform.offset[d], range.largest.offset[d]));
   }

@@ -38,6 +38,8 @@ struct HeadScores {
   std::vector<double> offset, offset_queries;
 
   double of(HeadScore score) const { return share[static_cast<size_t>(score)]; }
+  // The d of the largest offset[d], among those that at least half of the queries have.
+  size_t strongest_offset() const;
   void add(const HeadScores& other);
   void divide_by(double count);
 };

@@ -26,12 +26,14 @@ std::string heads_table(const Inspection& inspection) {
                                                           {HeadScore::induction, "ind"}};
   std::vector<std::vector<std::string>> rows{{"head", "name"}};
   for (const auto& shown : kShown) rows[0].emplace_back(shown.second);
-  rows[0].insert(rows[0].end(), {"entropy", "distance", "loss rise"});
+  rows[0].insert(rows[0].end(), {"offset", "entropy", "loss rise"});
   const auto add_row = [&](const std::string& head, const std::string& name, const HeadScores& scores,
                            const std::string& loss_rise) {
     std::vector<std::string> row{head, name};
     for (const auto& shown : kShown) row.push_back(share_text(scores.of(shown.first)));
-    row.insert(row.end(), {share_text(scores.entropy), fmt::format("{:.1f}", scores.distance), loss_rise});
+    const size_t offset = scores.strongest_offset();
+    row.insert(row.end(), {fmt::format("{:3} {}", offset, share_text(scores.offset[offset])),
+                           share_text(scores.entropy), loss_rise});
     rows.push_back(row);
   };
   for (size_t layer = 0; layer < inspection.heads.size(); ++layer) {
@@ -44,10 +46,11 @@ std::string heads_table(const Inspection& inspection) {
   return in_columns(rows, {0, 1}) +
          wrap_words(
              "Head: layer.head. Shares of the attention on the current, the previous and the first token, on earlier "
-             "copies of the token (dup) and on the tokens after them (ind); entropy in nats; mean distance in tokens; "
-             "loss rise: if the head's output is replaced by its mean over all positions (mean ablation). Last row: a "
-             "head "
-             "that attends to all keys equally.",
+             "copies of the token (dup) and on the tokens after them (ind). Offset d, with the attention on it: the "
+             "key d "
+             "tokens before the query, which is d + 1 before the target. Entropy in nats. Loss rise: if the head's "
+             "output is replaced by its mean over all positions (mean ablation). Last row: a head that attends to all "
+             "keys equally.",
              kColumns);
 }
 
@@ -165,13 +168,14 @@ std::string inspection_text(const InspectionReport& report) {
 }
 
 std::string heads_csv(const Inspection& inspection) {
-  std::string text(kHeadsHeader);
+  std::string text = fmt::format("{},offset,offset_share\n", kHeadsColumns);
   for (size_t layer = 0; layer < inspection.heads.size(); ++layer) {
     for (size_t h = 0; h < inspection.heads[layer].size(); ++h) {
       const InspectedHead& head = inspection.heads[layer][h];
-      text +=
-          fmt::format("{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g}\n", layer, h, head.name.name, head.name.relative,
-                      head.scores.entropy, head.scores.distance, fmt::join(head.scores.share, ","), head.mean_ablation);
+      const size_t offset = head.scores.strongest_offset();
+      text += fmt::format("{},{},{},{:.9g},{:.9g},{:.9g},{:.9g},{:.9g},{},{:.9g}\n", layer, h, head.name.name,
+                          head.name.relative, head.scores.entropy, head.scores.distance,
+                          fmt::join(head.scores.share, ","), head.mean_ablation, offset, head.scores.offset[offset]);
     }
   }
   return text;

@@ -128,7 +128,7 @@ std::vector<MetricsRow> read_metrics(const fs::path& path) {
   std::string_view rest = text;
   for (size_t end = rest.find('\n'); (rest.remove_prefix(end + 1), end = rest.find('\n')) != rest.npos;) {
     const std::optional<MetricsRow> row = parse_row(rest.substr(0, end));
-    require<DataError>(row.has_value(), "{}: line {} is no row of numbers", name, rows.size() + 2);
+    require<DataError>(row.has_value(), "{}: line {} is not a row of numbers", name, rows.size() + 2);
     rows.push_back(*row);
   }
   return rows;

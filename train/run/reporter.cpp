@@ -274,8 +274,9 @@ void Reporter::end(const Summary& s, double training_seconds, const std::string&
   line(fmt::format("done          {}; training {:.1f} s, total {:.1f} s; {:.0f} tokens/s while training{}",
                    plural(s.steps, "step"), training_seconds, s.seconds, s.tokens_per_s, losses));
   if (s.excess && s.entropy) {
-    line(fmt::format("excess        {} nats over the dataset's own cross-entropy on the same tokens (entropy rate {})",
-                     loss_text(*s.excess), loss_text(*s.entropy)));
+    line(fmt::format(
+        "excess        {} nats over the dataset's own cross-entropy on the same tokens (entropy of the dataset {})",
+        loss_text(*s.excess), loss_text(*s.entropy)));
   }
   // The last entropy is the loss of a perfect model; a dataset without dependence on the context has no other entry.
   if (s.val_loss && entropies_.size() > 1 && passed_ == 0) {

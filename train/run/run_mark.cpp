@@ -254,7 +254,7 @@ bool may_replace_summary(const fs::path& path) {
 bool may_replace_inspect_file(const fs::path& path) {
   if (!is_there(path)) return true;
   if (path.extension() == ".svg") return is_plain_file(path) && may_replace_picture(path);
-  if (path.extension() == ".csv") return read_start(path, kHeadsHeader.size()) == kHeadsHeader;
+  if (path.extension() == ".csv") return read_start(path, kHeadsColumns.size()) == kHeadsColumns;
   if (read_start(path, kCheckpointMark.size()) != kCheckpointMark) return false;
   try {
     const CheckpointContent content = load_checkpoint(path);

@@ -70,10 +70,10 @@ std::optional<std::filesystem::path> find_not_plain(const std::filesystem::path&
 std::string summary_start();
 bool may_replace_summary(const std::filesystem::path& path);
 
-// The first line of heads.csv.
-inline constexpr std::string_view kHeadsHeader =
+// The first columns of heads.csv, those of version 0.1; more may follow.
+inline constexpr std::string_view kHeadsColumns =
     "layer,head,name,relative_score,entropy,distance,current,previous,first,duplicate,induction,segment,older_half,"
-    "mean_ablation\n";
+    "mean_ablation";
 
 // Whether the file, one of kInspectFiles, is missing or was written by heed inspect.
 bool may_replace_inspect_file(const std::filesystem::path& path);

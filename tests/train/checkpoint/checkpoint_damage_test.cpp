@@ -37,7 +37,7 @@ TEST_F(CheckpointDamageTest, CutOffAnywhere) {
   for (size_t size = bytes_.size(); size-- > 0;) {
     fs::resize_file(path_, size);
     const std::string reason = size == 0    ? "it is empty"
-                               : size < 16  ? "it is no checkpoint of heed"
+                               : size < 16  ? "it is not a heed checkpoint"
                                : size < 512 ? "it is cut off: " + std::to_string(size) + " bytes long"
                                             : "bytes follow its first block, " + std::to_string(bytes_.size() - 512);
     expect_refused(path_, reason);
@@ -99,9 +99,9 @@ TEST_F(CheckpointDamageTest, AnotherFirstBlock) {
 TEST_F(CheckpointDamageTest, ForeignFiles) {
   expect_bytes_refused("To be, or not to be\n", "it does not begin with \"heed checkpoint\"");
   expect_bytes_refused("heed checkpoint\n", "it is cut off: 16 bytes long");
-  expect_bytes_refused(std::string(100'000, '\0'), "it is no checkpoint of heed");
+  expect_bytes_refused(std::string(100'000, '\0'), "it is not a heed checkpoint");
   expect_bytes_refused(std::string_view(bytes_).substr(kBlockBytes), "it is an HDF5 file, but no checkpoint of heed");
-  expect_bytes_refused(std::string(kBlockBytes, '\0') + bytes_.substr(kBlockBytes), "it is no checkpoint of heed");
+  expect_bytes_refused(std::string(kBlockBytes, '\0') + bytes_.substr(kBlockBytes), "it is not a heed checkpoint");
 }
 
 TEST_F(CheckpointDamageTest, WhatIsNoFile) {
@@ -120,10 +120,10 @@ TEST_F(CheckpointDamageTest, WhatIsNoFile) {
       {folder / "loop.h5", "cannot open it: Too many levels of symbolic links"},
       {path_ / "inside.h5", "cannot open it: Not a directory"},
       {folder / std::string(300, 'a'), "cannot open it: File name too long"},
-      {"/dev/zero", "it is no regular file"},
-      {"/dev/null", "it is no regular file"},
-      {pipe, "it is no regular file"},
-      {folder / "to_pipe.h5", "it is no regular file"},
+      {"/dev/zero", "it is not a regular file"},
+      {"/dev/null", "it is not a regular file"},
+      {pipe, "it is not a regular file"},
+      {folder / "to_pipe.h5", "it is not a regular file"},
       {socket, "cannot open it: No such device or address"},
       {"/proc/self/status", "it is empty"},  // as files of /proc say
   };
@@ -151,7 +151,7 @@ TEST_F(CheckpointDamageTest, Huge) {
   expect_refused(path_, "it is damaged: 1099511627264 bytes follow its first block, ");
   fs::resize_file(folder_.path() / "last.h5", 0);
   fs::resize_file(path_, uintmax_t{1} << 40);
-  expect_refused(path_, "it is no checkpoint of heed");
+  expect_refused(path_, "it is not a heed checkpoint");
 }
 
 #ifndef HEED_ADDRESS_SANITIZER

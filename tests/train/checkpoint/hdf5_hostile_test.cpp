@@ -184,7 +184,7 @@ TEST_F(Hdf5HostileTest, ObjectsWithTwoNames) {
         remove(file, "reals");
         link_again(file, "integers", "reals");
       },
-      "reals is no group of its own");
+      "reals is not a separate group");
 }
 
 // 2^40 paths lead to the last group, whatever number of links the objects claim to have.

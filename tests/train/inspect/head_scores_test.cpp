@@ -31,6 +31,7 @@ TEST(HeadScores, PreviousToken) {
   EXPECT_NEAR(scores.of(HeadScore::first), 2.0 / 8, test::kSixDigits);    // of queries 0 and 1
   EXPECT_NEAR(scores.of(HeadScore::segment), 7.0 / 8, test::kSixDigits);  // query 4 attends to the separator
   EXPECT_NEAR(scores.distance, 7.0 / 8, test::kSixDigits);
+  EXPECT_EQ(scores.strongest_offset(), 1u);
   EXPECT_NEAR(scores.offset[1], 1, test::kSixDigits);
   EXPECT_EQ(scores.entropy, 0);
   EXPECT_EQ(name_head(scores, score_range(kKinds)).name, "previous token");
