@@ -1,6 +1,6 @@
-// A character model of names with a training loop of one's own: an MLP that predicts each letter from the three before
-// it (Bengio et al. 2003, "A neural probabilistic language model"), as in makemore.
-//   names [FILE]      FILE: one name of letters a-z a line; without it, the names below
+// A character model of names with a custom training loop: an MLP that predicts each letter from the three before it
+// (Bengio et al. 2003, "A neural probabilistic language model"), as in makemore.
+//   names [FILE]      FILE: one name of letters a-z per line; without it, the names below
 #include <fmt/core.h>
 
 #include <fstream>

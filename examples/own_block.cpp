@@ -1,5 +1,5 @@
-// A language model with a block of one's own: attention and feed-forward read the same LayerNorm and run in parallel,
-// as in GPT-J. It learns to copy: of seven random tokens twice in a row, it predicts the second seven.
+// A language model with a custom block: attention and feed-forward read the same LayerNorm and run in parallel, as in
+// GPT-J. It learns to copy: of seven random tokens twice in a row, it predicts the second seven.
 #include <fmt/core.h>
 
 #include <random>

@@ -1,4 +1,4 @@
-// An operation of one's own, in one file: softplus(x) = log(1 + e^x), and its gradient against differences.
+// A custom operation in one file: softplus(x) = log(1 + e^x), and its gradient against finite differences.
 #include <fmt/core.h>
 
 #include <cmath>

@@ -36,7 +36,7 @@ class Parameter {
   size_t index_ = 0;
 };
 
-// One flat parameter range, on which the optimizer, the gradient norm and the all-reduce operate.
+// One span of parameters, on which the optimizer, the gradient norm and the all-reduce operate.
 struct ParameterGroup {
   // Master weights and gradients, (elements) including padding. No weights after release_weights().
   Tensor weights, gradients;
@@ -70,8 +70,8 @@ class ParameterStore {
   // Declares a parameter. Throws GraphError if the name is declared twice, or after build().
   Parameter declare(const std::string& name, const Shape& shape, Init init);
   // Allocates and initialises all parameters. The random values depend only on seed and name, not on the order. Without
-  // a seed all values are 0: for weights that are loaded from a checkpoint. The length of each flat range is rounded up
-  // to a multiple of span_multiple elements, so that it can be divided into shards of equal size. Throws ValueError
+  // a seed all values are 0: for weights that are loaded from a checkpoint. The length of each span is rounded up to a
+  // multiple of span_multiple elements, so that it can be divided into shards of equal size. Throws ValueError
   // unless span_multiple is a multiple of kAlignment above 0; GraphError if called twice.
   void build(std::optional<uint32_t> seed, int64_t span_multiple = kAlignment);
 

@@ -1,8 +1,8 @@
-// Optimizers over a few long, flat parameter ranges (spans).
+// Optimizers over a few long spans of parameters.
 //
 // The parameters of a model are stored in flat buffers. A span is a contiguous range of weights with its gradients, and
 // weight decay applies to all of it or to none; an optimizer has no notion of layers. It updates the weights in place;
-// only zero_grad() changes the gradients. A training step with parameters of one's own:
+// only zero_grad() changes the gradients. A training step with custom parameters:
 //   Sgd optimizer(spans_of({weight, bias}), {.momentum = 0.9});
 //   optimizer.zero_grad(); backward(loss); optimizer.step(learning_rate);
 #pragma once
@@ -22,8 +22,8 @@ struct ParameterSpan {
   bool decay = false;         // whether weight decay applies
 };
 
-// Parameters that are tensors of their own, as one span each. Gives a parameter without a gradient a gradient of zeros,
-// for backward() to accumulate into. As in nn::ParameterStore, weight decay applies to those of two and more
+// Separate tensors as parameters, one span each. Gives a parameter without a gradient a gradient of zeros, for
+// backward() to accumulate into. As in nn::ParameterStore, weight decay applies to those of two and more
 // dimensions. Throws GraphError for a tensor that is not a leaf that requires a gradient.
 std::vector<ParameterSpan> spans_of(const std::vector<Tensor>& parameters);
 
