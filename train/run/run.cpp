@@ -1,4 +1,5 @@
 #include "train/run/run.hpp"
+#include "train/run/head_size_notice.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -79,6 +80,8 @@ class Run {
     checkpoints_.prepare(planned_checkpoints());
     folder_->begin(resumed_step);
     for (const std::string& notice : trainer_.config().notices) reporter_.line("notice        " + notice);
+    if (const auto notice = head_size_notice(trainer_.config(), trainer_.device()))
+      reporter_.line("notice        " + *notice);
     const std::string changes = trainer_.dataset().text_changes();
     if (!changes.empty()) reporter_.line("notice        text normalized: " + changes);
     show_notices();
