@@ -8,6 +8,13 @@ Mutant = namedtuple("Mutant", "name file old new tests")
 
 OPTIM = [
     Mutant(
+        "momentum_not_kept",
+        "optim/sgd_cpu.cpp",
+        "store(new_v, v);",
+        "store(load(v), v);",
+        "optim_tests Sgd.*",
+    ),
+    Mutant(
         "adamw_without_bias_correction",
         "optim/adamw_cpu.cpp",
         "set(learning_rate / (1 - std::pow(p.beta1, t)))",
@@ -166,6 +173,27 @@ TRAIN = [
 ]
 
 AUTOGRAD = [
+    Mutant(
+        "softmax_backward_adds_the_mean",
+        "autograd/ops/softmax_cpu.cpp",
+        "hn::Mul(load(y), hn::Sub(load(dy), sum))",
+        "hn::Mul(load(y), hn::Add(load(dy), sum))",
+        "autograd_tests Cases/EveryOp.Matches*/softmax_*",
+    ),
+    Mutant(
+        "sub_backward_without_sign",
+        "autograd/ops/elementwise.cpp",
+        ".x = dy, .scalar = -1",
+        ".x = dy, .scalar = 1",
+        "autograd_tests Cases/EveryOp.Matches*/sub_*",
+    ),
+    Mutant(
+        "matmul_weight_gradient_in_bf16",
+        "autograd/ops/matmul.cpp",
+        ".accumulation_dtype = b.rank() == 2",
+        ".accumulation_dtype = false",
+        "autograd_tests Matmul*",
+    ),
     Mutant(
         "layer_norm_backward_without_weight",
         "autograd/ops/layer_norm_cpu.cpp",
