@@ -1,10 +1,11 @@
 // Broadcasting as in NumPy and PyTorch: two shapes are aligned at their last dimensions, and a dimension that is 1 or
 // missing in one of them is repeated to the size that it has in the other.
 //   broadcast_shape  the common shape of a and b: (3, 1) and (2, 1, 4) make (2, 3, 4). `operation` begins the error
-//   text expand           y = x, repeated to a shape that its own broadcasts to. A copy, unlike expand() of PyTorch
+//                    text
+//   expand           y = x, repeated to a shape to which x broadcasts. A copy, unlike expand() of PyTorch
 //     x f32|bf16|f64    y has the dtype of x    dx = dy summed over the repeated dimensions
-// Sums in the accumulation dtype (f32 for bf16) and in an order that depends on the shapes only. Saves nothing for
-// backward. Throws ShapeError, DTypeError (i32).
+// Sums in the accumulation dtype (f32 for bf16), in blocks and sums of blocks, and in an order that depends on the
+// shapes and the instruction set. Saves nothing for backward. Throws ShapeError, DTypeError (i32).
 #pragma once
 
 #include "autograd/core/context.hpp"

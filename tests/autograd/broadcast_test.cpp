@@ -4,6 +4,7 @@
 
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/tape.hpp"
+#include "tests/support/tolerance.hpp"
 
 namespace heed::test {
 namespace {
@@ -59,6 +60,39 @@ TEST(Expand, GradientOfBf16IsRoundedOnce) {
   dy[0] = 256;
   backward(expand(x, {2, 2, 3}), from_values({2, 2, 3}, DType::bf16, dy));
   EXPECT_EQ(x.grad().values(), Values({260, 6})) << "256 + 5, rounded to 8 bits";
+}
+
+// Runs of every length, whole or cut by a buffer or a thread: rows and repeated elements.
+TEST(Expand, RunsOfAnyLength) {
+  for (const int64_t length : {1, 2, 3, 7, 31, 32, 33, 100}) {
+    constexpr int64_t kOuter = 3, kTimes = 501;
+    Values rows;
+    for (int64_t o = 0; o < kOuter; ++o) {
+      for (int64_t i = 0; i < length; ++i) rows.push_back(static_cast<double>(100 * o + i));
+    }
+    const Tensor x = from_values({kOuter, 1, length}, DType::f32, rows);
+    const Tensor y = expand(x, {kOuter, kTimes, length});
+    const Tensor z = expand(from_values({kOuter * length, 1}, DType::f32, rows), {kOuter * length, kTimes});
+    for (int64_t i = 0; i < y.numel(); ++i) {
+      ASSERT_EQ(y.data<float>()[i], x.data<float>()[i / (kTimes * length) * length + i % length]) << length << " " << i;
+      ASSERT_EQ(z.data<float>()[i], x.data<float>()[i / kTimes]) << length << " " << i;
+    }
+    const Tensor threes = expand(y.slice(0, {y.numel(), 1}), {y.numel(), 3});
+    for (int64_t i = 0; i < threes.numel(); ++i) ASSERT_EQ(threes.data<float>()[i], y.data<float>()[i / 3]) << i;
+  }
+}
+
+// As the bias of a million rows.
+TEST(Expand, GradientOfAMillionRowsLosesNoDigits) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    constexpr int64_t kRows = 1'000'000;
+    const Tensor bias = leaf({3}, {1, 2, 3}, dtype), dy = full({kRows, 3}, dtype, 0.1);
+    backward(add(zeros({kRows, 3}, dtype), bias), dy);
+    const double exact = dy.slice(0, {}).item() * kRows;
+    for (const double db : bias.grad().values()) {
+      EXPECT_NEAR(db / exact, 1, dtype == DType::f32 ? kF32LongSum : kBf16RoundedOnce);
+    }
+  }
 }
 
 TEST(Expand, NoElements) {

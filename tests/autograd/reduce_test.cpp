@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
+#include "autograd/cpu/parallel.hpp"
 #include "autograd/tape.hpp"
 #include "tests/support/tolerance.hpp"
 
@@ -70,6 +72,67 @@ TEST(Sum, OverADimensionWithoutElements) {
   EXPECT_EQ(sum(zeros({2, 0}, DType::f32), 1).values(), std::vector<double>({0, 0}));
   EXPECT_EQ(sum(zeros({2, 0}, DType::f32), 0).shape(), Shape{0});
   EXPECT_EQ(sum(zeros({0, 2}, DType::f32), 0, true).values(), std::vector<double>({0, 0}));
+}
+
+// Whole numbers, whose sums are exact in any order: narrow rows (folded or too few for that), wide ones with columns
+// after the last vector and the last tile, one block of rows and several.
+TEST(Sum, OverADimensionOfAnySize) {
+  const auto x = [](int64_t o, int64_t j, int64_t i) { return static_cast<double>((5 * o + 3 * j + i) % 7 - 3); };
+  for (const auto& [outer, n, inner] : std::vector<std::array<int64_t, 3>>{{3, 1, 1},
+                                                                           {3, 5, 1},
+                                                                           {2, 5000, 1},
+                                                                           {3, 20, 2},
+                                                                           {2, 9000, 2},
+                                                                           {1, 4100, 5},
+                                                                           {3, 70, 63},
+                                                                           {2, 2100, 63},
+                                                                           {2, 7, 64},
+                                                                           {3, 131, 65},
+                                                                           {1, 1, 300},
+                                                                           {2, 270, 300}}) {
+    std::vector<double> values, sums(static_cast<size_t>(outer * inner));
+    for (int64_t o = 0; o < outer; ++o) {
+      for (int64_t j = 0; j < n; ++j) {
+        for (int64_t i = 0; i < inner; ++i) {
+          values.push_back(x(o, j, i));
+          sums[static_cast<size_t>(o * inner + i)] += x(o, j, i);
+        }
+      }
+    }
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      EXPECT_EQ(sum(from_values({outer, n, inner}, dtype, values), 1).values(), sums)
+          << outer << " " << n << " " << inner;
+    }
+  }
+}
+
+// One running sum of a million values in f32 is 1 % off.
+TEST(Sum, OverALongDimensionLosesNoDigits) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const double tolerance = dtype == DType::f32 ? kF32LongSum : kBf16RoundedOnce;
+    const double value = full({}, dtype, 0.1).item();
+    constexpr int64_t kMany = 1'000'000;
+    for (const double y : sum(full({kMany, 3}, dtype, 0.1), 0).values()) EXPECT_NEAR(y / kMany / value, 1, tolerance);
+    for (const double y : sum(full({3, kMany}, dtype, 0.1), 1).values()) EXPECT_NEAR(y / kMany / value, 1, tolerance);
+    for (const double y : mean(full({kMany / 10, 66}, dtype, 0.1), 0).values()) EXPECT_NEAR(y / value, 1, tolerance);
+  }
+}
+
+TEST(Sum, OverADimensionHasTheSameBitsForAnyNumberOfThreads) {
+  const int before = cpu::max_threads();
+  for (const Shape& shape : {Shape{100'001, 3}, Shape{1000, 300}, Shape{3, 100'001}}) {
+    const Tensor x = empty(shape, DType::f32);
+    for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = std::sin(static_cast<float>(i));
+    for (const int dim : {0, 1}) {
+      cpu::set_max_threads(1);
+      const std::vector<double> alone = sum(x, dim).values();
+      for (const int threads : {2, 3}) {
+        cpu::set_max_threads(threads);
+        EXPECT_EQ(sum(x, dim).values(), alone) << shape.text() << " " << dim << " " << threads;
+      }
+    }
+  }
+  cpu::set_max_threads(before);
 }
 
 TEST(Mean, GradientOverADimension) {

@@ -14,11 +14,15 @@ inline constexpr double kGradcheck = 1e-6;
 inline constexpr double kF32Slack = 2.0;
 inline constexpr double kF32Roundings = 16.0;
 inline constexpr double kF32Epsilon = std::numeric_limits<float>::epsilon();
+// A sum of a million equal values in f32, relative: sums of blocks of sums round some dozen times. One running sum
+// would be wrong by 1e-2.
+inline constexpr double kF32LongSum = 16 * kF32Epsilon;
 // bf16 operations compute in f32 and round once when they store, by at most half of this of the value; values far below
 // the largest of the tensor may lose more, where they are differences or use what was stored before.
 inline constexpr double kBf16Epsilon = 1.0 / 128;
 inline constexpr double kBf16Floor = 1.0 / 16;
 inline constexpr double kBf16ResultFloor = 2.0;
+inline constexpr double kBf16RoundedOnce = kBf16Epsilon / 2 + kF32LongSum;
 // One optimizer step in f32: the weight is rounded once, what it moves by a few times.
 inline constexpr double kF32StepRoundings = 1.0;
 // Over very many steps in f32 roundings add up like a random walk: this many roundings times the root of their
