@@ -152,6 +152,7 @@ class NodeGradients final : public Gradients {
       pending_.emplace_back(&slot, gradient);
     } else {
       slot = is_leaf ? gradient.clone() : gradient;
+      created_.push_back(&slot);
     }
   }
 

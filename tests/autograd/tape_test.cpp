@@ -334,6 +334,17 @@ TEST(Tape, AnUnfinishedGradientIsNotLeftBehind) {
   EXPECT_FALSE(x.grad());
 }
 
+TEST(Tape, NorIsAGradientOfAnOperationThatFailsLater) {
+  const Tensor x = leaf({2}, {1, 2});
+  const Tensor y =
+      record("broken", Output({2}, DType::f64, Device::cpu), {x}, [](const Tensor& dy, Gradients& gradients) {
+        gradients.alias(0, dy);
+        throw ValueError("broken on purpose");
+      });
+  EXPECT_THROW(backward(y, full({2}, DType::f64, 1.0)), ValueError);
+  EXPECT_FALSE(x.grad());
+}
+
 // Forward as it goes, backward in reverse, with the shapes; nothing once it is taken away.
 TEST(Tape, AnObserverIsToldOfEachOperation) {
   struct : WorkObserver {
