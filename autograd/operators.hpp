@@ -26,6 +26,9 @@ inline Tensor operator-(double c, const Tensor& x) { return add_scalar(-x, c); }
 inline Tensor operator*(const Tensor& x, double c) { return scale(x, c); }
 inline Tensor operator*(double c, const Tensor& x) { return scale(x, c); }
 inline Tensor operator/(const Tensor& x, double c) { return scale(x, 1 / c); }
-inline Tensor operator/(double c, const Tensor& x) { return div(full({}, x.dtype(), c, x.device()), x); }
+inline Tensor operator/(double c, const Tensor& x) {
+  require<DTypeError>(is_floating(x.dtype()), "div: x is {}, it must be f32, bf16 or f64", x.dtype());
+  return div(full({}, x.dtype(), c, x.device()), x);
+}
 
 }  // namespace heed

@@ -78,6 +78,7 @@ TEST(Operators, ErrorsAreThoseOfTheOperation) {
   EXPECT_EQ(text([&] { a - b; }).find("sub: a has shape (2, 3) but b has shape (2): in dimension -1"), 0u);
   EXPECT_EQ(text([&] { a / c; }), "div: a is f32 but b is bf16");
   EXPECT_EQ(text([] { from_tokens({1}, {1}) * 2.0; }), "scale: x is i32, it must be f32, bf16 or f64");
+  EXPECT_EQ(text([] { 2.0 / from_tokens({1}, {1}); }), "div: x is i32, it must be f32, bf16 or f64");
 }
 
 // A small network with a loss, as a program would write it.
