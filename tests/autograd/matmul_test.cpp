@@ -40,6 +40,18 @@ TEST(Matmul, SameBitsForAnyThreads) {
   cpu::set_max_threads(threads);
 }
 
+// More shapes than oneDNN's primitives are kept for, and then the first ones again.
+TEST(Matmul, ManyShapes) {
+  const Tensor a = from_values({2, 1, 2}, DType::f32, {2, 3, 4, 5});
+  for (const int64_t shapes : {520, 8}) {
+    for (int64_t n = 1; n <= shapes; ++n) {
+      Values y(static_cast<size_t>(n), 5.0);
+      y.resize(static_cast<size_t>(2 * n), 9.0);
+      EXPECT_EQ(matmul(a, full({2, 2, n}, DType::f32, 1.0)).values(), y) << n;
+    }
+  }
+}
+
 // A sum over no rows is 0, and empty results and gradients are no error.
 TEST(Matmul, NoRowsColumnsOrMatrices) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {

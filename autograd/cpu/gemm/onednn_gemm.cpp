@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <dnnl.hpp>
 #include <map>
+#include <memory>
 #include <mutex>
 #endif
 
@@ -31,19 +32,20 @@ bool limit_instructions() {
 #endif
 }
 
-// Cache of oneDNN primitives by shape: creating a primitive costs as much as a small GEMM.
+// Cache of oneDNN primitives by shape: creating a primitive costs as much as a small GEMM. A primitive keeps memory, so
+// a program whose shapes always change starts again with an empty cache when it is full.
 class OneDnn {
  public:
   template <class T, class Out>
   void run(const Gemm<T, Out>& g) {
-    Entry& entry = find(g);
-    dnnl::memory a(entry.a, engine_, const_cast<T*>(g.a)), b(entry.b, engine_, const_cast<T*>(g.b)),
-        c(entry.c, engine_, g.c);
+    const std::shared_ptr<const Entry> entry = find(g);  // another thread may clear the cache
+    dnnl::memory a(entry->a, engine_, const_cast<T*>(g.a)), b(entry->b, engine_, const_cast<T*>(g.b)),
+        c(entry->c, engine_, g.c);
     std::unordered_map<int, dnnl::memory> arguments{{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}};
     if (g.bias != nullptr) {
-      arguments.emplace(DNNL_ARG_BIAS, dnnl::memory(entry.bias, engine_, const_cast<float*>(g.bias)));
+      arguments.emplace(DNNL_ARG_BIAS, dnnl::memory(entry->bias, engine_, const_cast<float*>(g.bias)));
     }
-    entry.primitive.execute(stream_, arguments);
+    entry->primitive.execute(stream_, arguments);
   }
 
  private:
@@ -52,16 +54,19 @@ class OneDnn {
     dnnl::matmul primitive;
   };
   using Key = std::array<int64_t, 11>;
+  static constexpr size_t kMostEntries = 512;
 
   template <class T, class Out>
-  Entry& find(const Gemm<T, Out>& g) {
+  std::shared_ptr<const Entry> find(const Gemm<T, Out>& g) {
     // The key contains the number of threads, since a primitive is planned for the number at its creation.
     const Key key{g.m,           g.n,           g.k,          g.batches,
                   g.transpose_a, g.transpose_b, g.add,        g.bias != nullptr,
                   sizeof(T),     sizeof(Out),   max_threads()};
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(key);
-    return found != entries_.end() ? found->second : entries_.emplace(key, make(g)).first->second;
+    if (found != entries_.end()) return found->second;
+    if (entries_.size() >= kMostEntries) entries_.clear();
+    return entries_.emplace(key, std::make_shared<const Entry>(make(g))).first->second;
   }
 
   template <class T, class Out>
@@ -105,7 +110,7 @@ class OneDnn {
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   std::mutex mutex_;
-  std::map<Key, Entry> entries_;
+  std::map<Key, std::shared_ptr<const Entry>> entries_;
 };
 
 template <class T, class Out>
