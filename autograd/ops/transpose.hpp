@@ -1,6 +1,6 @@
 // y = x with two dimensions exchanged, in new memory: y[..., j, ..., i, ...] = x[..., i, ..., j, ...].
 //   x any shape f32|bf16|f64    y as x, with the two dimensions exchanged
-//   dim0, dim1: from 0, or from -1 backwards for the last ones; they may be the same, which makes a copy
+//   dim0, dim1: negative ones count from the end; they may be equal, which makes a copy
 //   dx = dy with the same two dimensions exchanged
 // Saves nothing for backward. Throws ShapeError (no such dimension), DTypeError.
 #pragma once
