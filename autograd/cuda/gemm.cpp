@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "autograd/core/cuda_backend.hpp"
@@ -16,6 +18,9 @@ namespace heed::cuda {
 namespace {
 
 constexpr int64_t kWorkspaceBytes = 32 << 20;  // NVIDIA's recommendation for Hopper
+
+// Of one call: a kernel may have a thread block per batch in a grid dimension that ends at 65535.
+constexpr int64_t kMostBatches = 65535;
 
 std::atomic<bool> tf32 = false;
 
@@ -145,13 +150,17 @@ struct Plan {
   }
 };
 
-// Plans are cached forever: a model has about ten kinds of GEMM.
-const Plan& plan_for(const Kind& kind, const Epilogue& epilogue) {
+// Plans are cached: a model has about ten kinds of GEMM. A program whose shapes always change starts again with an
+// empty cache when it is full.
+std::shared_ptr<const Plan> plan_for(const Kind& kind, const Epilogue& epilogue) {
+  constexpr size_t kMostPlans = 512;
   static std::mutex mutex;
-  static auto* const plans = new std::map<Kind, Plan>;
+  static auto* const plans = new std::map<Kind, std::shared_ptr<const Plan>>;
   const std::lock_guard lock(mutex);
   const auto found = plans->find(kind);
-  return found != plans->end() ? found->second : plans->try_emplace(kind, kind, epilogue).first->second;
+  if (found != plans->end()) return found->second;
+  if (plans->size() >= kMostPlans) plans->clear();
+  return plans->emplace(kind, std::make_shared<const Plan>(kind, epilogue)).first->second;
 }
 
 void check_matrices(const Gemm& p, const TensorRef& y = {}) {
@@ -187,18 +196,36 @@ bool multiply(Context& context, const Gemm& p, const TensorRef& y) {
                   .align_c = alignment_of(p.c.data),
                   .align_bias = alignment_of(epilogue.bias),
                   .align_y = alignment_of(y.data)};
-  const Plan& plan = plan_for(kind, epilogue);
-  if (!plan.algorithm) return false;
+  const std::shared_ptr<const Plan> plan = plan_for(kind, epilogue);
+  if (!plan->algorithm) return false;
   if (rounded) round_to_bf16(context, rounded->data(), static_cast<const float*>(p.bias.data), p.n);
-  plan.point_to(epilogue);
+  plan->point_to(epilogue);
   const float one = 1, beta = p.add ? 1 : 0;
   void* const out = y ? y.data : p.c.data;
   const Scratch<char> workspace(context, kWorkspaceBytes);
-  check(cublasLtMatmul(blas(), plan.operation.get(), &one, p.b.data, plan.b.get(), p.a.data, plan.a.get(), &beta, out,
-                       plan.c.get(), out, plan.c.get(), &*plan.algorithm, workspace.data(),
+  check(cublasLtMatmul(blas(), plan->operation.get(), &one, p.b.data, plan->b.get(), p.a.data, plan->a.get(), &beta,
+                       out, plan->c.get(), out, plan->c.get(), &*plan->algorithm, workspace.data(),
                        static_cast<size_t>(kWorkspaceBytes), stream()),
         "multiply");
   return true;
+}
+
+template <class Ref>
+Ref from_element(Ref ref, int64_t element) {
+  using Byte = std::conditional_t<std::is_same_v<Ref, TensorRef>, char, const char>;
+  ref.data = static_cast<Byte*>(ref.data) + element * size_bytes(ref.dtype);
+  return ref;
+}
+
+void multiply_slices(Context& context, const Gemm& p) {
+  Gemm slice = p;
+  for (int64_t first = 0; first < p.batches; first += slice.batches) {
+    slice.batches = std::min(kMostBatches, p.batches - first);
+    slice.a = from_element(p.a, first * p.m * p.k);
+    slice.b = from_element(p.b, first * p.k * p.n);
+    slice.c = from_element(p.c, first * p.m * p.n);
+    gemm(context, slice);
+  }
 }
 
 }  // namespace
@@ -209,12 +236,12 @@ void gemm(Context& context, const Gemm& p) {
   check_matrices(p);
   if (p.m == 0 || p.n == 0 || p.batches == 0) return;
   require<ShapeError>(p.batches == 1 || !p.bias, "{} products with a bias are not for cuda", p.batches);
-  require<ShapeError>(std::in_range<int32_t>(p.batches), "{} products at a time are too many for cuda", p.batches);
   if (p.k == 0) {
     require<ShapeError>(!p.bias, "a product of no columns with a bias is not for cuda");
     if (!p.add) fill(p.c.data, 0, p.batches * p.m * p.n * size_bytes(p.c.dtype));
     return;
   }
+  if (p.batches > kMostBatches) return multiply_slices(context, p);
   if (multiply(context, p, {})) return;
   Gemm rest = p;
   if (p.bias) {  // fallback without the library's bias epilogue

@@ -14,6 +14,7 @@ namespace heed::cuda {
 //   op(A) (m, k): A is (m, k), transposed (k, m)    op(B) (k, n): B is (k, n), transposed (n, k); both f32 or both bf16
 //   C (m, n): dtype of A, or f32 for bf16 A    bias (n) f32, not with `add`; for a bf16 C it is rounded to bf16 first
 // A, B and C may be `batches` matrices each, adjacent in memory, which are multiplied one by one; without a bias then.
+// More than 65535 batches are several calls of the library.
 struct Gemm {
   int64_t m = 0, n = 0, k = 0, batches = 1;
   ConstTensorRef a = {}, b = {};
@@ -23,8 +24,8 @@ struct Gemm {
   ConstTensorRef bias = {};
 };
 
-// Throws DTypeError, DeviceError, ShapeError. Dimensions may be 0, but a bias with k = 0 throws ShapeError, and so do a
-// bias with several batches, and 2^31 batches or more.
+// Throws DTypeError, DeviceError, ShapeError. Dimensions may be 0, but a bias with k = 0 throws ShapeError, and so does
+// a bias with several batches.
 void gemm(Context& context, const Gemm& product);
 
 // gemm(), and y = gelu(C) with the tanh approximation, in one kernel (cuBLASLt's GELU_AUX epilogues). Returns false,

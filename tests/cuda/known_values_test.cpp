@@ -10,6 +10,7 @@
 #include "autograd/ops/dropout.hpp"
 #include "autograd/ops/embedding.hpp"
 #include "autograd/ops/layer_norm.hpp"
+#include "autograd/ops/matmul.hpp"
 #include "autograd/tape.hpp"
 #include "tests/cuda/cuda_test.hpp"
 #include "tests/support/tolerance.hpp"
@@ -34,6 +35,31 @@ void expect_near(const Values& got, const Values& want, double within = kF32) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i) {
     EXPECT_NEAR(got[i], want[i], within * std::max(1.0, std::abs(want[i]))) << "element " << i;
+  }
+}
+
+TEST_F(KnownValues, MatmulOfMoreMatricesThanOneCallTakes) {
+  constexpr int64_t kBatches = 2 * 65535 + 3;
+  Values a, b, c;
+  for (int64_t i = 0; i < kBatches; ++i) {
+    a.push_back(static_cast<double>(i % 7));
+    b.push_back(static_cast<double>(i % 5 - 2));
+    c.push_back(a.back() * b.back());
+  }
+  const Tensor x = on_cuda({kBatches, 1, 1}, a), w = on_cuda({kBatches, 1, 1}, b);
+  const Tensor y = matmul(x, w);
+  EXPECT_EQ(y.values(), c);
+  backward(y, ones_like(y));
+  EXPECT_EQ(x.grad().values(), b);
+  EXPECT_EQ(w.grad().values(), a);
+}
+
+// More shapes than cuBLASLt's plans are kept for, and then the first ones again.
+TEST_F(KnownValues, MatmulOfManyShapes) {
+  for (const int64_t shapes : {520, 8}) {
+    for (int64_t n = 1; n <= shapes; ++n) {
+      EXPECT_EQ(matmul(on_cuda({1, 2}, {2, 3}), on_cuda({2, n}, 1.0)).values(), Values(static_cast<size_t>(n), 5.0));
+    }
   }
 }
 
