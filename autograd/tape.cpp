@@ -291,6 +291,7 @@ void backward(const Tensor& result, const Tensor& dresult) {
                       dresult.shape(), result.shape());
   require<DTypeError>(dresult.dtype() == result.dtype(), "backward: a {} gradient for a {} result", dresult.dtype(),
                       result.dtype());
+  require_one_device("backward", {{"the result", result}, {"its gradient", dresult}});
   const std::shared_ptr<Node> root = Tape::node_of(result);
   Tensor& slot = Tape::gradient_slot(result);
   if (root == nullptr) {

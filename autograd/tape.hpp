@@ -51,7 +51,8 @@ Tensor record(const char* name, Output output, std::vector<Tensor> inputs, Backw
 // the leaves hold the gradients accumulated up to then; a gradient that existed before the call may include a partial
 // contribution of the operation that threw.
 void backward(const Tensor& loss);
-// The same with a given gradient of the result (the cotangent), of the result's shape and dtype.
+// The same with a given gradient of the result (the cotangent), of the result's shape, dtype and device (ShapeError,
+// DTypeError, DeviceError).
 void backward(const Tensor& result, const Tensor& dresult);
 
 // Activation checkpointing: runs fn(inputs) without saving activations, and runs it again during backward. Values and

@@ -64,6 +64,7 @@ void Tensor::set_grad(Tensor grad) const {
                         shape());
     require<DTypeError>(grad.dtype() == dtype() || grad.dtype() == accumulation_dtype(dtype()),
                         "a {} gradient for a {} tensor", grad.dtype(), dtype());
+    require_one_device("set_grad", {{"the tensor", *this}, {"the gradient", grad}});
   }
   impl_->grad = std::move(grad);
 }
@@ -136,6 +137,16 @@ Tensor full(const Shape& shape, DType dtype, double value, Device device) {
   Tensor result = empty(shape, dtype, device);
   HEED_DISPATCH(device, set_all, result.ref(), value);
   return result;
+}
+
+void require_one_device(const char* operation, std::initializer_list<NamedTensor> inputs) {
+  const NamedTensor& first = *inputs.begin();
+  for (const NamedTensor& input : inputs) {
+    if (!input.tensor) continue;
+    require<DeviceError>(input.tensor.device() == first.tensor.device(),
+                         "{}: {} is on {} but {} is on {}: copy one of them with to()", operation, first.name,
+                         name(first.tensor.device()), input.name, name(input.tensor.device()));
+  }
 }
 
 Tensor from_values(const Shape& shape, DType dtype, const std::vector<double>& values, Device device) {

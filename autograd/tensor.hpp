@@ -4,6 +4,7 @@
 // tensor.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <vector>
 
@@ -42,11 +43,12 @@ class Tensor {
   bool requires_grad() const;
   // Marks a leaf. Throws GraphError for the output of an operation, DTypeError for i32.
   const Tensor& set_requires_grad(bool on) const;
-  // The gradient of a leaf; an empty handle if none was computed. A bf16 leaf's gradient has the dtype of set_grad()
-  // or, without that, of the first gradient that arrived.
+  // The gradient of a leaf; an empty handle if none was computed. That of a bf16 leaf is f32 only if set_grad() gave it
+  // an f32 tensor or the first contribution is f32, as that of linear() to its weight; otherwise it is bf16.
   Tensor grad() const;
   // Sets the tensor of the same shape that backward() accumulates into (for parameters a slice of a flat buffer), or
   // none. It has the same dtype, or f32 for a bf16 tensor: a sum over many rows and micro-batches needs the precision.
+  // Throws GraphError for the output of an operation, ShapeError, DTypeError, DeviceError.
   void set_grad(Tensor grad) const;
 
   // The same elements (shared memory), not in the graph.
@@ -83,6 +85,16 @@ Tensor full(const Shape& shape, DType dtype, double value, Device device = Devic
 Tensor from_values(const Shape& shape, DType dtype, const std::vector<double>& values, Device device = Device::cpu);
 Tensor from_tokens(const Shape& shape, const std::vector<int32_t>& tokens, Device device = Device::cpu);
 void fill_zero(const TensorRef& tensor);
+
+// An input of an operation, for error messages.
+struct NamedTensor {
+  const char* name;
+  const Tensor& tensor;
+};
+// Every operation of several tensors calls it before its kernel, which may not check. Throws DeviceError unless all
+// inputs are on the device of the first one; an empty handle is an input that was not given.
+void require_one_device(const char* operation, std::initializer_list<NamedTensor> inputs);
+
 // Copies the elements of `from` to `to`, each on any device. Throws ShapeError or DTypeError unless number of elements
 // and dtype are equal.
 void copy_elements_to(const TensorRef& to, const ConstTensorRef& from);

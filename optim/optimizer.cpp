@@ -15,6 +15,7 @@ void require_flat(const ParameterSpan& span, size_t index, DType dtype) {
   require<DTypeError>(is_accumulation_dtype(dtype) && span.weights.dtype() == dtype && span.gradients.dtype() == dtype,
                       "optimizer: span {} has {} weights and {} gradients, all must be {}", index, span.weights.dtype(),
                       span.gradients.dtype(), is_accumulation_dtype(dtype) ? name(dtype) : "f32 or f64");
+  require_one_device("optimizer", {{"weights", span.weights}, {"gradients", span.gradients}});
 }
 
 bool share_memory(const Tensor& a, const Tensor& b) {

@@ -23,8 +23,9 @@ struct ParameterSpan {
 };
 
 // Separate tensors as parameters, one span each. Gives a parameter without a gradient a gradient of zeros, for
-// backward() to accumulate into. As in nn::ParameterStore, weight decay applies to those of two and more
-// dimensions. Throws GraphError for a tensor that is not a leaf that requires a gradient.
+// backward() to accumulate into. As in nn::ParameterStore, weight decay applies to those of two and more dimensions.
+// Afterwards clear gradients with zero_grad(), not with set_grad(), which would give backward() another tensor than the
+// optimizer reads. Throws GraphError for a tensor that is not a leaf that requires a gradient.
 std::vector<ParameterSpan> spans_of(const std::vector<Tensor>& parameters);
 
 // The scalars of an optimizer step, for its kernels.
@@ -61,7 +62,8 @@ class Optimizer {
 
  protected:
   // Throws ValueError without any span or if spans share memory, ShapeError if a span is not flat or lacks weights or
-  // gradients, DTypeError for mixed dtypes or others than f32 and f64.
+  // gradients, DTypeError for mixed dtypes or others than f32 and f64, DeviceError if gradients are not with their
+  // weights.
   explicit Optimizer(std::vector<ParameterSpan> spans);
 
   const std::vector<ParameterSpan>& spans() const { return spans_; }

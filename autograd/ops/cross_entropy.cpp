@@ -13,6 +13,7 @@ void check(const Tensor& logits, const Tensor& targets, const CrossEntropyOption
                       logits.dtype());
   require<DTypeError>(targets.dtype() == DType::i32, "cross_entropy: targets are {}, they must be i32",
                       targets.dtype());
+  require_one_device("cross_entropy", {{"logits", logits}, {"targets", targets}});
   require<ShapeError>(logits.rank() >= 1 && logits.shape().columns() >= 1,
                       "cross_entropy: logits have shape {}, they need a last dimension of at least 1", logits.shape());
   require<ShapeError>(

@@ -6,7 +6,7 @@
 // of the rows are summed in f64 in a fixed order. A NaN in dloss, or in the logits of a target that is not ignored,
 // propagates.
 // Saves logits, targets, 1 / denominator, and per row the largest logit and the sum of the exponentials.
-// Throws ShapeError, DTypeError, ValueError (a target outside [0, V), an invalid option).
+// Throws ShapeError, DTypeError, DeviceError, ValueError (a target outside [0, V), an invalid option).
 #pragma once
 
 #include "autograd/core/context.hpp"

@@ -54,6 +54,7 @@ Tensor dropout_add(const Tensor& x, const Tensor& residual, double p, const Rand
                       residual.shape(), x.shape());
   require<DTypeError>(residual.dtype() == x.dtype(), "dropout_add: residual is {} but x is {}", residual.dtype(),
                       x.dtype());
+  require_one_device("dropout_add", {{"x", x}, {"residual", residual}});
   if (dropout_threshold(p) == 0) return add(residual, x);
   Output y(x.shape(), x.dtype(), x.device());
   HEED_DISPATCH(x.device(), apply_dropout,

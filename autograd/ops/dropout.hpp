@@ -4,8 +4,8 @@
 // multiple of 4, and is kept iff that word is >= round(p 2^32). first_row is the index in the *global* batch of the
 // first row of x (in rows of x), so the mask depends neither on micro-batches nor on ranks. Nothing is saved: backward
 // recomputes the mask. If round(p 2^32) = 0 (p = 0), y is x itself, or residual + x. p = 1: dropout(x) and dx are 0. A
-// dropped NaN or Inf is dropped, a kept one propagates. Throws ShapeError, DTypeError, ValueError (p outside [0, 1],
-// first_row below 0). Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014 (JMLR 15).
+// dropped NaN or Inf is dropped, a kept one propagates. Throws ShapeError, DTypeError, DeviceError, ValueError (p
+// outside [0, 1], first_row below 0). Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov 2014 (JMLR 15).
 #pragma once
 
 #include "autograd/core/context.hpp"

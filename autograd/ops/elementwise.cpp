@@ -15,6 +15,7 @@ void check(const char* operation, const Tensor& x) {
 void check(const char* operation, const Tensor& a, const Tensor& b) {
   require<DTypeError>(is_floating(a.dtype()), "{}: a is {}, it must be f32, bf16 or f64", operation, a.dtype());
   require<DTypeError>(a.dtype() == b.dtype(), "{}: a is {} but b is {}", operation, a.dtype(), b.dtype());
+  require_one_device(operation, {{"a", a}, {"b", b}});
 }
 
 // The operation of a and b in their common shape, which differs from that of at least one.

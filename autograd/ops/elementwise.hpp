@@ -16,8 +16,8 @@
 //   log         y = ln(x): -Inf at 0, NaN below; dx = dy / x
 // A NaN in an input propagates to the result and the gradients that depend on it. mul and div save both inputs for
 // backward, expanded; gelu, relu and log save x; tanh, sigmoid and exp save y; the others save nothing. Throws
-// ShapeError (a and b do not broadcast), DTypeError (a and b differ, or i32). Hendrycks and Gimpel 2016 (arXiv
-// 1606.08415).
+// ShapeError (a and b do not broadcast), DTypeError (a and b differ, or i32), DeviceError (a and b differ).
+// gelu: Hendrycks and Gimpel 2016 (arXiv 1606.08415).
 #pragma once
 
 #include "autograd/core/context.hpp"

@@ -11,6 +11,7 @@ void check_embedding(const Tensor& table, const Tensor& tokens) {
   require<DTypeError>(tokens.dtype() == DType::i32, "embedding: tokens are {}, they must be i32", tokens.dtype());
   require<ShapeError>(table.rank() == 2 && table.numel() > 0,
                       "embedding: table has shape {}, it must be (vocabulary, width), both at least 1", table.shape());
+  require_one_device("embedding", {{"table", table}, {"tokens", tokens}});
 }
 
 void check_add_positions(const Tensor& x, const Tensor& positions) {
@@ -22,6 +23,7 @@ void check_add_positions(const Tensor& x, const Tensor& positions) {
       positions.rank() == 2 && positions.shape()[0] >= x.shape()[1] && positions.shape()[1] == x.shape()[2],
       "add_positions: positions have shape {}, for x {} they must be (at least {}, {})", positions.shape(), x.shape(),
       x.shape()[1], x.shape()[2]);
+  require_one_device("add_positions", {{"x", x}, {"positions", positions}});
 }
 
 }  // namespace

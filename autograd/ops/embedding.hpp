@@ -6,7 +6,7 @@
 // add_positions: y[b, t, :] = x[b, t, :] + positions[t, :]
 //   x (B, T, C) f32|bf16|f64    positions (at least T, C) as x, of which the first T rows are used    y as x
 //   dpositions is the sum of dy over b, in a fixed order; 0 for rows from T on. Saves nothing.
-// Throws ShapeError, DTypeError, ValueError (a token outside [0, V)).
+// Throws ShapeError, DTypeError, DeviceError, ValueError (a token outside [0, V)).
 #pragma once
 
 #include "autograd/core/context.hpp"

@@ -19,6 +19,7 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps
                         "layer_norm: {} is {}, for x of {} it must be {}", parameter == &bias ? "bias" : "weight",
                         parameter->dtype(), x.dtype(), accumulation_dtype(x.dtype()));
   }
+  require_one_device("layer_norm", {{"x", x}, {"weight", weight}, {"bias", bias}});
   require<ValueError>(eps > 0, "layer_norm: eps is {}, it must be above 0", eps);
 }
 

@@ -17,6 +17,7 @@ bool leading_dimensions_are_equal(const Shape& a, const Shape& b) {
 void check(const Tensor& a, const Tensor& b) {
   require<DTypeError>(is_floating(a.dtype()), "matmul: a is {}, it must be f32, bf16 or f64", a.dtype());
   require<DTypeError>(b.dtype() == a.dtype(), "matmul: a is {} but b is {}", a.dtype(), b.dtype());
+  require_one_device("matmul", {{"a", a}, {"b", b}});
   require<ShapeError>(a.rank() >= 2,
                       "matmul: a has shape {}, it must have two dimensions or more: reshape it to (1, {})", a.shape(),
                       a.numel());

@@ -3,9 +3,9 @@
 //   b as a: a matrix (K, N) that all matrices of a are multiplied by, or (..., K, N) with the leading dimensions of a
 //   da = dy b^T    db = a^T dy, for a matrix b summed over the leading dimensions of a
 // Leading dimensions are not broadcast otherwise, and a vector must be reshaped to a matrix of one row or column. Sums
-// are in f32 for bf16. The gradient of a matrix b is f32 for bf16, as that of linear's weight: it may be a parameter.
-// If b is a matrix, y, da and db are one GEMM each, otherwise a batch of GEMMs. Saves a and b for backward. Throws
-// ShapeError, DTypeError.
+// are in f32 for bf16. The contribution to the gradient of a matrix b is f32 for bf16, as for linear's weight: it may
+// be a parameter (Tensor::grad() says when the gradient is f32 too). If b is a matrix, y, da and db are one GEMM each,
+// otherwise a batch of GEMMs. Saves a and b for backward. Throws ShapeError, DTypeError, DeviceError.
 #pragma once
 
 #include "autograd/core/context.hpp"

@@ -1,10 +1,19 @@
 // Device memory, copies, products and recorded graphs, below the operations.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "autograd/core/cuda_backend.hpp"
+#include "autograd/ops/attention/attention.hpp"
+#include "autograd/ops/cross_entropy.hpp"
+#include "autograd/ops/dropout.hpp"
 #include "autograd/ops/elementwise.hpp"
+#include "autograd/ops/embedding.hpp"
+#include "autograd/ops/layer_norm.hpp"
 #include "autograd/ops/linear.hpp"
+#include "autograd/ops/matmul.hpp"
 #include "autograd/tape.hpp"
+#include "optim/sgd.hpp"
 #include "tests/cuda/cuda_test.hpp"
 
 namespace heed::test {
@@ -45,6 +54,46 @@ TEST_F(Memory, OfTheDeviceIsNotReadByTheHost) {
   EXPECT_THROW(linear(full({2, 4}, DType::f32, 1.0, Device::cuda), full({3, 4}, DType::f32, 1.0), Tensor()),
                DeviceError);
   EXPECT_THROW(scale(full({4}, DType::f64, 1.0, Device::cuda), 2), DTypeError);
+}
+
+// So many elements that on the CPU several threads would read memory of the device, and end the process.
+TEST_F(Memory, OfTwoDevicesIsRefusedByEveryOperation) {
+  const auto make = [](Device device, const Shape& shape) { return full(shape, DType::f32, 1.0, device); };
+  const auto tokens = [](Device device) { return from_tokens({2}, {0, 1}, device); };
+  for (const auto& [here, there] : {std::pair(Device::cpu, Device::cuda), std::pair(Device::cuda, Device::cpu)}) {
+    const Tensor a = make(here, {300, 300}), b = make(there, {300, 300}), row = make(there, {300});
+    for (const auto operation : {add, sub, mul, div, matmul}) {
+      EXPECT_THROW(operation(a, b), DeviceError);
+      EXPECT_THROW(operation(a, make(there, {300, 1})), DeviceError);
+    }
+    EXPECT_THROW(linear(a, b, Tensor()), DeviceError);
+    EXPECT_THROW(linear(a, a, row), DeviceError);
+    EXPECT_THROW(linear_gelu(a, b, Tensor()), DeviceError);
+    EXPECT_THROW(layer_norm(a, row, Tensor()), DeviceError);
+    EXPECT_THROW(layer_norm(a, make(here, {300}), row), DeviceError);
+    EXPECT_THROW(embedding(a, tokens(there)), DeviceError);
+    EXPECT_THROW(add_positions(make(here, {1, 300, 300}), b), DeviceError);
+    EXPECT_THROW(cross_entropy(make(here, {2, 3}), tokens(there)), DeviceError);
+    EXPECT_THROW(dropout_add(a, b, 0.5, {}, 0), DeviceError);
+    const Tensor q = make(here, {2, 3, 4}), other = make(there, {2, 3, 4});
+    EXPECT_THROW(attention(q, other, q, {.num_heads = 1}), DeviceError);
+    EXPECT_THROW(attention(q, q, other, {.num_heads = 1}), DeviceError);
+    EXPECT_THROW(attention_packed(make(here, {2, 3, 12}), {.num_heads = 1, .lengths = tokens(there)}), DeviceError);
+
+    EXPECT_THROW(a.set_grad(b), DeviceError);
+    const Tensor x = make(here, {300, 300}).set_requires_grad(true);
+    EXPECT_THROW(backward(scale(x, 2), b), DeviceError);
+    EXPECT_THROW(optim::Sgd({{row, make(here, {300}), true}}, {}), DeviceError);
+  }
+}
+
+TEST_F(Memory, SaysBothDevices) {
+  try {
+    mul(zeros({2}, DType::f32), zeros({2}, DType::f32, Device::cuda));
+    FAIL() << "no error";
+  } catch (const DeviceError& error) {
+    EXPECT_STREQ(error.what(), "mul: a is on cpu but b is on cuda: copy one of them with to()");
+  }
 }
 
 TEST_F(Memory, SaysWhatIsMissing) {

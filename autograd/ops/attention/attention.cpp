@@ -87,6 +87,7 @@ AttentionProblem check(const Tensor& q, const Tensor& k, const Tensor& v, const 
     require<DTypeError>(other->dtype() == q.dtype(), "attention: {} is {} but q is {}", other == &k ? "k" : "v",
                         other->dtype(), q.dtype());
   }
+  require_one_device("attention", {{"q", q}, {"k", k}, {"v", v}, {"lengths", options.lengths}});
   return make_problem("attention", options, q.dtype(), q.shape()[0], q.shape()[1], k.shape()[1], head_size);
 }
 
@@ -97,6 +98,7 @@ AttentionProblem check(const Tensor& qkv, const AttentionOptions& options) {
                       "attention_packed: qkv has shape {}, for {} heads and {} kv heads it must be (B, T, {} * head "
                       "size)",
                       qkv.shape(), options.num_heads, kv_heads(options), heads);
+  require_one_device("attention_packed", {{"qkv", qkv}, {"lengths", options.lengths}});
   return make_problem("attention_packed", options, qkv.dtype(), qkv.shape()[0], qkv.shape()[1], qkv.shape()[1],
                       qkv.shape().columns() / heads);
 }

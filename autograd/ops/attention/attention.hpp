@@ -15,8 +15,8 @@
 // ceil4 = rounded up to a multiple of 4.
 //
 // Softmax and sums use the accumulation dtype: that of q, but f32 for bf16. Saves q, k, v, y and the log-sum-exp for
-// backward, which recomputes P. Throws ShapeError, DTypeError, ValueError. Dao 2023, "FlashAttention-2" (arXiv
-// 2307.08691); online softmax: Milakov, Gimelshein 2018 (arXiv 1805.02867).
+// backward, which recomputes P. Throws ShapeError, DTypeError, DeviceError, ValueError. Dao 2023, "FlashAttention-2"
+// (arXiv 2307.08691); online softmax: Milakov, Gimelshein 2018 (arXiv 1805.02867).
 #pragma once
 
 #include <type_traits>
