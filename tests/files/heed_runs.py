@@ -12,8 +12,8 @@ import tempfile
 CONFIG = """
 [model]
 num_layers = 1
-num_heads = 2
-d_model = 8
+num_heads = 1
+d_model = 16
 seq_len = 8
 [data]
 source = "text"

@@ -80,8 +80,8 @@ class Run {
     checkpoints_.prepare(planned_checkpoints());
     folder_->begin(resumed_step);
     for (const std::string& notice : trainer_.config().notices) reporter_.line("notice        " + notice);
-    if (const auto notice = head_size_notice(trainer_.config(), trainer_.device()))
-      reporter_.line("notice        " + *notice);
+    const std::optional<std::string> head_size = head_size_notice(trainer_.config(), trainer_.device());
+    if (head_size && !resumed_step) reporter_.line("notice        " + *head_size);
     const std::string changes = trainer_.dataset().text_changes();
     if (!changes.empty()) reporter_.line("notice        text normalized: " + changes);
     show_notices();

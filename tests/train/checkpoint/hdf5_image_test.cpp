@@ -69,7 +69,7 @@ TEST_F(Hdf5ImageTest, WhatIsNeitherGroupNorDataset) {
       "tensors/kind is neither group nor dataset");
   expect_refused_after([](hid_t file) { replace(file, "more", H5T_STD_I64LE, {}); },
                        "more is unknown, a checkpoint has tensors, integers, reals and texts");
-  expect_refused_after([](hid_t file) { replace(file, "reals", H5T_STD_I64LE, {}); }, "reals is no group");
+  expect_refused_after([](hid_t file) { replace(file, "reals", H5T_STD_I64LE, {}); }, "reals is not a separate group");
 }
 
 }  // namespace
