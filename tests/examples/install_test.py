@@ -1,6 +1,6 @@
-"""install_test.py CMAKE SOURCE BUILD [--full]: heed as the library of another project, installed and as a subfolder.
+"""install_test.py CMAKE SOURCE BUILD: heed as the library of another project, installed and as a subfolder.
 
---full also compiles the project that contains heed, which takes a minute.
+The project that contains heed is configured, not compiled: that would take minutes.
 """
 
 import json
@@ -77,12 +77,8 @@ class Install(unittest.TestCase):
         commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
         (own,) = [entry["command"] for entry in commands if entry["file"].endswith("own_operation.cpp")]
         self.assertNotIn(" -W", own)
-        if FULL:
-            self.run_command(CMAKE, "--build", build)
-            self.assertIn("6 gradients checked: right", self.run_command(build / "consumer"))
 
 
 if __name__ == "__main__":
     CMAKE, SOURCE, BUILD = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
-    FULL = "--full" in sys.argv
     unittest.main(argv=sys.argv[:1])
