@@ -110,7 +110,7 @@ std::unique_ptr<Dataset> make_text_dataset(const TextConfig& config, const Progr
     const SplitSizes none = split_by_fractions(0, config.parts.val_fraction, config.parts.test_fraction);
     if (file.size() == 0) require_sequences(file.name(), none, config.seq_len);
   }
-  // Reports lack of memory for everything except tokens and lines, which have messages of their own.
+  // Reports lack of memory for everything except tokens and lines, which have their own messages.
   return with_memory({.bytes = 0, .what = "reading " + file.name(), .advice = by_lines ? kNoTokenFile : kTokenFile},
                      [&] { return read_source(file, config, progress); });
 }

@@ -47,7 +47,7 @@ constexpr uint32_t random_site(RandomDomain domain, uint32_t layer = 0, uint32_t
   return (static_cast<uint32_t>(domain) << 28) | ((layer & 0xFFFFFu) << 8) | (place & 0xFFu);
 }
 
-// The random numbers of one site in one training step. Other users set `step` to a counter of their own.
+// The random numbers of one site in one training step. Other users set `step` to their own counter.
 struct RandomStream {
   uint32_t seed = 0;
   uint32_t site = 0;

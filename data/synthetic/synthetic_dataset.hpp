@@ -2,7 +2,7 @@
 // loss of a perfect model (the Bayes predictor) is known for every target.
 //
 // Each step draws its own training sequences: their random numbers are those of (seed, step, row). The evaluation
-// sequences of a split have a random site of their own, so that evaluation never uses the random numbers of training. A
+// sequences of a split have a separate random site, so that evaluation never uses the random numbers of training. A
 // split has at least kMinEvalTargets evaluation targets.
 //
 // A dataset of this kind says how a sequence is drawn, which probability each token has given all tokens before it, and

@@ -45,9 +45,9 @@ CASES = {
         {"train/a.cpp": '#include "nn/b.hpp"\n', "nn/b.hpp": ONCE},
     ),
     "comment_words": (
-        {"nn/a.cpp": "// The last row, behind the others.\n"},
-        "nn/a.cpp:1: comment-words",
-        {"nn/a.cpp": "// After the others.\nint behind;\n", "tests/nn/a_test.cpp": "// Behind.\n"},
+        {"nn/a.cpp": "// The last row, behind the others.\n", "docs/a.md": "Text.\nNobody knows.\n"},
+        ["nn/a.cpp:1: comment-words", "docs/a.md:2: comment-words"],
+        {"nn/a.cpp": "// After the others.\nint behind;\n", "tests/nn/a_test.cpp": "// Behind.\n", "docs/a.md": "After.\n"},
     ),
     "comment_names": (
         {"nn/a.hpp": ONCE + "int f();\n// Adds.\n// rows: how many.\nvoid add(int count);\n"},

@@ -11,15 +11,17 @@ OUTPUT_FILE = "train/output/output.cpp"
 MAY_EXIT = re.compile(r"train/commands/main\.cpp|train/comm/.*|train/ablate/child_run\.cpp|tests/hostcuda/.*")
 TOP_LEVEL = set(
     "autograd nn optim data train configs tests heed CMakeLists.txt CMakePresets.json"
-    " README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE Containerfile docs examples".split()
+    " README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs examples".split()
 )
 
-# Words of comments that hide what the field has a word for, and what to write. Not for the tests.
+# Words that hide what the field has a word for, and what to write. For comments and pages, not for the tests.
 DIALECT = {
     "behind": "after",
     "beside": "next to, in addition to",
     "anew": "again",
     "by way of": "through",
+    "of its own": "its own, separate",
+    "of their own": "their own, separate",
     "nobody": "no rank, thread or caller",
     "somebody": "some rank, thread or caller",
     "whoever": "the caller, the rank that",
@@ -33,7 +35,7 @@ DIALECT = {
     "team": "thread group",
     "teams": "thread groups",
 }
-DIALECT_WORDS = re.compile(r"//.*?\b(" + "|".join(DIALECT) + r")\b")
+DIALECT_WORDS = re.compile(r"\b(" + "|".join(DIALECT) + r")\b", re.IGNORECASE)
 # "// tokens: i32 (B, T)" above a declaration names one of its parameters or members.
 NAMED = re.compile(r"^ *// ([a-z][a-z0-9_]*): ")
 
@@ -109,13 +111,15 @@ def unfinished(tree):
 
 def comment_words(tree):
     found = []
-    for path in tree.cpp():
+    pages = [path for path in sorted(tree.files) if path.endswith(".md")]
+    for path in tree.cpp() + pages:
         if path.startswith("tests/"):
             continue
         for number, line in enumerate(tree.files[path].split("\n"), 1):
-            word = DIALECT_WORDS.search(line)
+            prose = line if path.endswith(".md") else line.partition("//")[2]
+            word = DIALECT_WORDS.search(prose)
             if word:
-                text = f"'{word[1]}' in a comment: write {DIALECT[word[1]]}"
+                text = f"'{word[1]}': write {DIALECT[word[1].lower()]}"
                 found.append(Violation(path, number, "comment-words", text))
     return found
 

@@ -49,7 +49,7 @@ inline constexpr double kRanksNorm = 1e-4;
 inline constexpr double kRanksWeights = 2e-2;
 // How far the share of equal elements of two masks of 20,000 is from a half.
 inline constexpr double kHalfOfTheMask = 0.025;
-// Ten steps on CUDA beside the CPU, losses and norms of gradients relative: other orders of summation, in bf16 other
+// Ten steps on CUDA compared with the CPU, losses and norms of gradients relative: other orders of summation, in bf16 other
 // roundings of what is stored.
 inline constexpr double kCudaLossF32 = 1e-5;
 inline constexpr double kCudaLossBf16 = 2e-2;

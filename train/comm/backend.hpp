@@ -29,7 +29,7 @@ std::unique_ptr<ProcessGroup> join_tcp_ranks(const Launch& launch, double timeou
 // NCCL's version; empty in a build without NCCL.
 std::string nccl_version();
 
-// `ranks`: from join_mpi_ranks() or join_tcp_ranks(); one device per rank. Collectives run on a stream of their own,
+// `ranks`: from join_mpi_ranks() or join_tcp_ranks(); one device per rank. Collectives run on a separate stream,
 // ordered after the work queued so far on heed's stream; a graph capture in progress on heed's stream includes them.
 // Throws CommunicationError, CollectiveError if two ranks use one device, and DeviceError. Collective.
 std::unique_ptr<Communicator> make_nccl_communicator(ProcessGroup& ranks);

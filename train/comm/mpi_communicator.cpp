@@ -77,7 +77,7 @@ MPI_Datatype type_of(DType dtype) { return dtype == DType::f64 ? MPI_DOUBLE : MP
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(ProcessGroup& ranks) : Communicator(ranks) {
-    // Tensors use a communicator of their own, since host values are exchanged on MPI_COMM_WORLD.
+    // Tensors use a separate communicator, since host values are exchanged on MPI_COMM_WORLD.
     const Waiting waiting(ranks, "MPI_Comm_dup");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN);
