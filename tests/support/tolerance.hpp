@@ -49,8 +49,8 @@ inline constexpr double kRanksNorm = 1e-4;
 inline constexpr double kRanksWeights = 2e-2;
 // How far the share of equal elements of two masks of 20,000 is from a half.
 inline constexpr double kHalfOfTheMask = 0.025;
-// Ten steps on CUDA compared with the CPU, losses and norms of gradients relative: other orders of summation, in bf16 other
-// roundings of what is stored.
+// Ten steps on CUDA compared with the CPU, losses and norms of gradients relative: other orders of summation, in bf16
+// other roundings of what is stored.
 inline constexpr double kCudaLossF32 = 1e-5;
 inline constexpr double kCudaLossBf16 = 2e-2;
 // Nats by which the mean log-loss of a source over 100,000 targets may miss its entropy.
