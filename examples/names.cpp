@@ -15,16 +15,12 @@ using namespace heed;
 
 constexpr const char* kNames =
     "ada adele agnes alan albert alice alma amalie anna anton arthur august barbara beate benno bertha boris carl "
-    "carla "
-    "clara claude conrad cora daniel david dora edgar edith eduard elena elisa ella elsa emil emma enrico erich erika "
-    "erwin esther eugen eva felix ferdinand flora frances franz frieda georg grace greta gustav hanna hans harald "
-    "hedda "
-    "hedy helene henri hermann hugo ida ingrid irene isaac jakob jan johanna john josef julia karen karl katharina "
-    "kurt "
-    "lea lena leo leonie lise lotte louis lucia ludwig magda manuel margaret maria marie marta martin max mina moritz "
-    "nina nora olga oskar otto paul paula peter pia richard robert rosa ruth selma simon sofia stefan tessa theo "
-    "thomas "
-    "tilda ulrich ursula vera viktor walter wanda werner wilhelm willa";
+    "carla clara claude conrad cora daniel david dora edgar edith eduard elena elisa ella elsa emil emma enrico "
+    "erich erika erwin esther eugen eva felix ferdinand flora frances franz frieda georg grace greta gustav hanna "
+    "hans harald hedda hedy helene henri hermann hugo ida ingrid irene isaac jakob jan johanna john josef julia "
+    "karen karl katharina kurt lea lena leo leonie lise lotte louis lucia ludwig magda manuel margaret maria marie "
+    "marta martin max mina moritz nina nora olga oskar otto paul paula peter pia richard robert rosa ruth selma "
+    "simon sofia stefan tessa theo thomas tilda ulrich ursula vera viktor walter wanda werner wilhelm willa";
 constexpr int kContext = 3, kVocab = 27;  // token 0: the boundary of a name; 1 to 26: a to z
 constexpr int64_t kEmbedding = 8, kHidden = 64;
 
@@ -65,12 +61,7 @@ class Model {
     const Tensor embedded = reshape(embedding(embedding_.tensor(), contexts), {-1, kContext * kEmbedding});
     return output_(tanh(hidden_(embedded)));
   }
-  std::vector<optim::ParameterSpan> spans() const {
-    std::vector<optim::ParameterSpan> spans;
-    for (const nn::ParameterGroup& group : store_.groups())
-      spans.push_back({group.weights, group.gradients, group.decay});
-    return spans;
-  }
+  std::vector<Tensor> parameters() const { return store_.leaves(); }
 
  private:
   nn::ParameterStore store_{DType::f32};
@@ -80,7 +71,7 @@ class Model {
 
 void train(const Model& model, const Examples& examples, std::mt19937& random) {
   constexpr int kSteps = 1000, kBatch = 64;
-  optim::AdamW optimizer(model.spans(), {.weight_decay = 0.01});
+  optim::AdamW optimizer(optim::spans_of(model.parameters()), {.weight_decay = 0.01});
   std::uniform_int_distribution<size_t> row(0, examples.targets.size() - 1);
   double sum = 0;
   for (int step = 1; step <= kSteps; ++step) {

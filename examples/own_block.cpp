@@ -44,12 +44,7 @@ class Model {
     for (const ParallelBlock& block : blocks_) x = block(x);
     return linear(x, tokens_.tensor(), Tensor());  // tied embeddings
   }
-  std::vector<optim::ParameterSpan> spans() const {
-    std::vector<optim::ParameterSpan> spans;
-    for (const nn::ParameterGroup& group : store_.groups())
-      spans.push_back({group.weights, group.gradients, group.decay});
-    return spans;
-  }
+  std::vector<Tensor> parameters() const { return store_.leaves(); }
 
  private:
   nn::ParameterStore store_{DType::f32};
@@ -61,7 +56,7 @@ int main() {
   constexpr int64_t kLength = 7, kSequence = 2 * kLength - 1, kBatch = 32, kSteps = 150;
   const nn::GptConfig config{.vocab_size = 10, .num_layers = 2, .d_model = 32, .num_heads = 2, .seq_len = kSequence};
   const Model model(config);
-  optim::AdamW optimizer(model.spans(), {});
+  optim::AdamW optimizer(optim::spans_of(model.parameters()), {});
   std::mt19937 random(1);
   std::uniform_int_distribution<int32_t> token(0, static_cast<int32_t>(config.vocab_size) - 1);
 

@@ -114,6 +114,12 @@ const ParameterStore::Entry& ParameterStore::entry(const std::string& name) cons
   return *found;
 }
 
+std::vector<Tensor> ParameterStore::leaves() const {
+  std::vector<Tensor> leaves;
+  for (const Entry& entry : entries_) leaves.push_back(entry.tensor);
+  return leaves;
+}
+
 int64_t ParameterStore::parameters() const {
   int64_t sum = 0;
   for (const Entry& entry : entries_) sum += entry.shape.numel();

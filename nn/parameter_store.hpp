@@ -88,6 +88,9 @@ class ParameterStore {
   Device device() const { return device_; }
   const std::vector<Entry>& entries() const { return entries_; }
   const Entry& entry(const std::string& name) const;  // throws GraphError
+  // The leaves that operations use, in the order of entries(): in PyTorch, list(model.parameters()). An optimizer takes
+  // them by optim::spans_of(); with bf16 it needs the master weights of groups() instead.
+  std::vector<Tensor> leaves() const;
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   int64_t parameters() const;
   void zero_gradients() const;

@@ -62,4 +62,12 @@ std::string Shape::text() const {
   return text + ")";
 }
 
+int checked_dimension(const char* operation, const Shape& x, int dimension) {
+  require<ShapeError>(x.rank() >= 1, "{}: x is a scalar, it has no dimensions", operation);
+  require<ShapeError>(dimension >= -x.rank() && dimension < x.rank(),
+                      "{}: x has shape {}, it has no dimension {}: {} to {} are allowed", operation, x, dimension,
+                      -x.rank(), x.rank() - 1);
+  return dimension < 0 ? dimension + x.rank() : dimension;
+}
+
 }  // namespace heed

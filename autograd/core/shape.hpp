@@ -46,6 +46,10 @@ class Shape {
   int64_t numel_ = 1;
 };
 
+// `dimension` of x counted from the first one; negative ones count from the end. Throws ShapeError, which names the
+// operation, if x has no such dimension.
+int checked_dimension(const char* operation, const Shape& x, int dimension);
+
 }  // namespace heed
 
 template <>

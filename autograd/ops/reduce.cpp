@@ -40,26 +40,19 @@ Tensor reduce(const char* operation, const Tensor& x, int dim, bool keepdim, dou
   return record(operation, std::move(y), {x}, backward_of_sum(view, divisor));
 }
 
-// dim, counted from the first dimension.
-int dimension(const char* operation, const Tensor& x, int dim) {
-  const auto rank = static_cast<int>(x.rank());
-  require<ShapeError>(dim >= -rank && dim < rank,
-                      "{}: dim is {}, for x of shape {} it must be at least {} and below {}", operation, dim, x.shape(),
-                      -rank, rank);
-  return dim < 0 ? dim + rank : dim;
-}
-
 }  // namespace
 
 Tensor sum(const Tensor& x) { return reduce("sum", x, 1.0); }
-Tensor sum(const Tensor& x, int dim, bool keepdim) { return reduce("sum", x, dimension("sum", x, dim), keepdim, 1.0); }
+Tensor sum(const Tensor& x, int dim, bool keepdim) {
+  return reduce("sum", x, checked_dimension("sum", x.shape(), dim), keepdim, 1.0);
+}
 
 Tensor mean(const Tensor& x) {
   require<ShapeError>(x.numel() > 0, "mean: x has shape {}, no elements have no mean", x.shape());
   return reduce("mean", x, static_cast<double>(x.numel()));
 }
 Tensor mean(const Tensor& x, int dim, bool keepdim) {
-  dim = dimension("mean", x, dim);
+  dim = checked_dimension("mean", x.shape(), dim);
   require<ShapeError>(x.shape()[dim] > 0, "mean: x has shape {}, no elements (dimension {}) have no mean", x.shape(),
                       dim);
   return reduce("mean", x, dim, keepdim, static_cast<double>(x.shape()[dim]));

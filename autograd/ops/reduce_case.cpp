@@ -77,7 +77,7 @@ void declare_dim(OpCase& op, Tensor (*run)(const Tensor&, int, bool), bool divid
       [run] {
         run(zeros({2, 3}, DType::f32), 2, false);
       },
-      op.name + ": dim is 2, for x of shape (2, 3) it must be at least -2 and below 2");
+      op.name + ": x has shape (2, 3), it has no dimension 2: -2 to 1 are allowed");
   op.error<ShapeError>(
       "no dimension of a scalar", [run] { run(zeros({}, DType::f32), -1, false); }, "x of shape ()");
 }

@@ -8,14 +8,6 @@
 namespace heed {
 namespace {
 
-// The dimension counted from 0.
-int checked_dimension(const Shape& shape, int dimension) {
-  require<ShapeError>(dimension >= -shape.rank() && dimension < shape.rank(),
-                      "transpose: x has shape {}, it has no dimension {}: {} to {} are allowed", shape, dimension,
-                      -shape.rank(), shape.rank() - 1);
-  return dimension < 0 ? dimension + shape.rank() : dimension;
-}
-
 TransposeSizes sizes_of(const Shape& x, int dim0, int dim1) {
   const auto product = [&](int begin, int end) {
     int64_t result = 1;
@@ -41,9 +33,8 @@ Shape exchanged(const Shape& x, int dim0, int dim1) {
 
 Tensor transpose(const Tensor& x, int dim0, int dim1) {
   require<DTypeError>(is_floating(x.dtype()), "transpose: x is {}, it must be f32, bf16 or f64", x.dtype());
-  require<ShapeError>(x.rank() >= 1, "transpose: x is a scalar, it has no dimensions");
-  dim0 = checked_dimension(x.shape(), dim0);
-  dim1 = checked_dimension(x.shape(), dim1);
+  dim0 = checked_dimension("transpose", x.shape(), dim0);
+  dim1 = checked_dimension("transpose", x.shape(), dim1);
   const TransposeSizes sizes = sizes_of(x.shape(), dim0, dim1);
   Output y(exchanged(x.shape(), dim0, dim1), x.dtype(), x.device());
   HEED_DISPATCH(x.device(), transpose, {.y = {y.ref()}, .x = x, .sizes = sizes});

@@ -46,6 +46,17 @@ TEST(ParameterStore, TensorsAndGradientsAreSlicesOfTheFlatBuffers) {
   EXPECT_EQ(entry.tensor.grad().data<double>()[4], 0);
 }
 
+TEST(ParameterStore, LeavesAreTheTensorsOfTheEntries) {
+  ParameterStore store(DType::f32);
+  const Parameter a = store.declare("a", {2, 3}, {.std = 1}), b = store.declare("b", {3}, {});
+  store.build(1);
+  const std::vector<Tensor> leaves = store.leaves();
+  ASSERT_EQ(leaves.size(), 2u);
+  EXPECT_EQ(leaves[0].ref().data, a.tensor().ref().data);
+  EXPECT_EQ(leaves[1].ref().data, b.tensor().ref().data);
+  EXPECT_TRUE(leaves[0].requires_grad() && leaves[1].grad());
+}
+
 TEST(ParameterStore, Bf16KeepsF32WeightsBesideRoundedCopies) {
   ParameterStore store(DType::bf16);
   const Parameter matrix = store.declare("matrix", {3, 5}, {.std = 1}),

@@ -191,9 +191,8 @@ void add_data_keys(std::vector<KeySpec>& keys) {
   source
       .add("prefix", &DataConfig::prefix,
            choice<SequencePrefix>({{"stationary", SequencePrefix::stationary}, {"uniform", SequencePrefix::uniform}}),
-           "how a sequence begins: \"stationary\": from the stationary distribution; \"uniform\": its first order - 1 "
-           "(skip: "
-           "max(offsets)) tokens are uniform random, which allows far offsets")
+           "how a sequence begins: \"stationary\": from the stationary distribution; \"uniform\": its first "
+           "order - 1 (skip: max(offsets)) tokens are uniform random, which allows far offsets")
       .only_with("data.source", {"ngram", "skip"});
   source
       .add("alpha", &DataConfig::alpha, list(number(data::kMinAlpha, data::kMaxAlpha)),

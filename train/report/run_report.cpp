@@ -78,9 +78,8 @@ std::string heads_html(const fs::path& file) {
     rows.push_back(row);
   }
   return html_table(
-             "Heads as layer.head, with the shares of their attention on the current, the previous and the first "
-             "token, "
-             "on earlier copies of the token (duplicate) and on the tokens after those (induction).",
+             "Heads as layer.head, with the shares of their attention on the current, the previous and the "
+             "first token, on earlier copies of the token (duplicate) and on the tokens after those (induction).",
              rows, {0, 1}) +
          html_paragraph(
              "Entropy in nats; distance: mean, in tokens; loss rise: if the output of the head is replaced by its mean "
