@@ -17,7 +17,7 @@
 namespace heed::cuda {
 namespace {
 
-constexpr int64_t kWorkspaceBytes = 32 << 20;  // NVIDIA's recommendation for Hopper
+constexpr int64_t kMostWorkspaceBytes = 32 << 20;  // NVIDIA's recommendation for Hopper
 
 // Of one call: a kernel may have a thread block per batch in a grid dimension that ends at 65535.
 constexpr int64_t kMostBatches = 65535;
@@ -97,6 +97,7 @@ struct Plan {
   Operation operation;
   Layout a, b, c;
   std::optional<cublasLtMatmulAlgo_t> algorithm = {};  // none: the library has no algorithm
+  size_t workspace_bytes = 0;                          // that the algorithm needs
 
   Plan(const Kind& kind, const Epilogue& epilogue)
       : a(kind.transpose_a ? layout(kind, kind.in, kind.k, kind.m) : layout(kind, kind.in, kind.m, kind.k)),
@@ -129,7 +130,7 @@ struct Plan {
   void choose_algorithm(const Kind& kind) {
     Preference preference;
     check(cublasLtMatmulPreferenceCreate(preference.out()), "state a preference");
-    set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kWorkspaceBytes));
+    set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kMostWorkspaceBytes));
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kind.align_b);
     set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kind.align_a);
     // Accumulate in f32 until the sums are complete, also with split-K.
@@ -146,7 +147,9 @@ struct Plan {
     const bool may_be_refused = kind.bias && std::min({kind.m, kind.n, kind.k}) == 1;
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_INVALID_VALUE && may_be_refused)) return;
     check(status, "choose an algorithm");
-    if (found == 1 && result.state == CUBLAS_STATUS_SUCCESS) algorithm = result.algo;
+    if (found != 1 || result.state != CUBLAS_STATUS_SUCCESS) return;
+    algorithm = result.algo;
+    workspace_bytes = result.workspaceSize;
   }
 };
 
@@ -202,10 +205,10 @@ bool multiply(Context& context, const Gemm& p, const TensorRef& y) {
   plan->point_to(epilogue);
   const float one = 1, beta = p.add ? 1 : 0;
   void* const out = y ? y.data : p.c.data;
-  const Scratch<char> workspace(context, kWorkspaceBytes);
+  const Scratch<char> workspace(context, static_cast<int64_t>(plan->workspace_bytes));
   check(cublasLtMatmul(blas(), plan->operation.get(), &one, p.b.data, plan->b.get(), p.a.data, plan->a.get(), &beta,
                        out, plan->c.get(), out, plan->c.get(), &*plan->algorithm, workspace.data(),
-                       static_cast<size_t>(kWorkspaceBytes), stream()),
+                       plan->workspace_bytes, stream()),
         "multiply");
   return true;
 }

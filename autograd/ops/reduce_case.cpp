@@ -79,7 +79,8 @@ void declare_dim(OpCase& op, Tensor (*run)(const Tensor&, int, bool), bool divid
       },
       op.name + ": x has shape (2, 3), it has no dimension 2: -2 to 1 are allowed");
   op.error<ShapeError>(
-      "no dimension of a scalar", [run] { run(zeros({}, DType::f32), -1, false); }, "x of shape ()");
+      "no dimension of a scalar", [run] { run(zeros({}, DType::f32), -1, false); },
+      op.name + ": x is a scalar, it has no dimensions");
 }
 
 }  // namespace

@@ -114,8 +114,9 @@ void* allocate_device(size_t bytes) {
   std::fill(owner_of_page.begin() + static_cast<std::ptrdiff_t>((pages - arena_begin()) / kPage), owner_of_page.end(),
             static_cast<uint32_t>(allocations.size()));
   auto* memory = reinterpret_cast<unsigned char*>(allocation.begin);
-  std::memset(reinterpret_cast<void*>(pages), kCanary, end - pages);
+  std::memset(reinterpret_cast<void*>(pages), kCanary, allocation.begin - pages);
   std::memset(memory, kPoison, bytes);
+  std::memset(memory + bytes, kCanary, end - allocation.begin - bytes);
   memory_allocated(memory, bytes);
   return memory;
 }
