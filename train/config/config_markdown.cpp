@@ -7,7 +7,7 @@ namespace heed::train {
 namespace {
 
 constexpr const char* kHead =
-    R"(<!-- Made by `./heed config --markdown > docs/config.md` from train/config/config_schema.cpp: change that file. -->
+    R"(<!-- Made by `./heed config --markdown > docs/config.md` from train/config/*_keys.cpp: change those files. -->
 
 # Config keys
 

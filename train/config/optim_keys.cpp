@@ -1,0 +1,41 @@
+#include "train/config/config_keys.hpp"
+
+namespace heed::train {
+
+void add_optim_keys(std::vector<KeySpec>& keys) {
+  Table<OptimConfig> optim(keys, "optim", &Config::optim);
+  optim.add("optimizer", &OptimConfig::optimizer,
+            choice<OptimizerKind>({{"adamw", OptimizerKind::adamw}, {"sgd", OptimizerKind::sgd}}), "the optimizer");
+  optim.add("learning_rate", &OptimConfig::learning_rate, number(1e-12, 1e30),
+            "peak learning rate, reached at the end of warm-up");
+  optim.add("min_learning_rate", &OptimConfig::min_learning_rate, number(0, 1e30), "final learning rate of the decay")
+      .only_with("optim.schedule", {"cosine", "linear"});
+  optim.add(
+      "schedule", &OptimConfig::schedule,
+      choice<ScheduleKind>(
+          {{"cosine", ScheduleKind::cosine}, {"linear", ScheduleKind::linear}, {"constant", ScheduleKind::constant}}),
+      "decay of the learning rate after warm-up");
+  optim.add("warmup_steps", &OptimConfig::warmup_steps, integer(0, 1'000'000'000),
+            "linear warm-up steps (at most train.steps)");
+  optim.add("weight_decay", &OptimConfig::weight_decay, number(0, 1000),
+            "decoupled weight decay, on matrices and embeddings only");
+  optim
+      .add("momentum", &OptimConfig::momentum, number(0, 0.999999),
+           "momentum of SGD, as in PyTorch; 0: off, without optimizer state")
+      .only_with("optim.optimizer", {"sgd"});
+  // 1 - beta must not round to 0 in f32.
+  optim
+      .add("beta1", &OptimConfig::beta1, number(0, 0.999999),
+           "decay rate of the first moment, the running mean of the gradient")
+      .only_with("optim.optimizer", {"adamw"});
+  optim
+      .add("beta2", &OptimConfig::beta2, number(0, 0.999999),
+           "decay rate of the second moment, the running mean of the squared gradient")
+      .only_with("optim.optimizer", {"adamw"});
+  optim.add("eps", &OptimConfig::eps, number(1e-20, 1), "epsilon in the denominator of AdamW")
+      .only_with("optim.optimizer", {"adamw"});
+  optim.add("clip_norm", &OptimConfig::clip_norm, number_or_zero(1e-6, 1e6),
+            "clip the global gradient norm to this; 0: off");
+}
+
+}  // namespace heed::train
