@@ -22,16 +22,23 @@ Attention::Attention(ParameterStore& store, const std::string& name, const GptCo
       num_kv_heads_(config.kv_heads()),
       head_size_(config.head_size()),
       layer_(layer),
+      window_(config.window(layer)),
+      alibi_(config.position == Position::alibi),
       dropout_(config.attention_dropout) {}
+
+AttentionOptions Attention::options() const {
+  return {.num_heads = num_heads_, .num_kv_heads = num_kv_heads_, .window = window_, .alibi = alibi_};
+}
 
 Tensor Attention::mix(const Tensor& x, const ForwardContext& context) const {
   const Tensor qkv = qkv_(x);
-  if (context.hook != nullptr) context.hook->qkv(layer_, qkv);
-  const Tensor heads = attention_packed(qkv, {.num_heads = num_heads_,
-                                              .num_kv_heads = num_kv_heads_,
-                                              .dropout = context.training ? dropout_ : 0.0,
-                                              .random = context.random(layer_, DropoutPlace::attention),
-                                              .first_row = context.first_row});
+  AttentionOptions all = options();
+  all.documents = context.documents;
+  all.dropout = context.training ? dropout_ : 0.0;
+  all.random = context.random(layer_, DropoutPlace::attention);
+  all.first_row = context.first_row;
+  if (context.hook != nullptr) context.hook->qkv(layer_, qkv, all);
+  const Tensor heads = attention_packed(qkv, all);
   return context.hook == nullptr ? heads : context.hook->heads(layer_, heads);
 }
 
@@ -41,8 +48,7 @@ Tensor Attention::mix_with_cache(const Tensor& x, KvCache& cache) const {
   const int64_t queries = num_heads_ * head_size_, keys = num_kv_heads_ * head_size_;
   const KvCache::KeysAndValues all =
       cache.append(layer_, {qkv_.part(x, queries, keys), qkv_.part(x, queries + keys, keys)});
-  return attention(qkv_.part(x, 0, queries), all.keys, all.values,
-                   {.num_heads = num_heads_, .num_kv_heads = num_kv_heads_});
+  return attention(qkv_.part(x, 0, queries), all.keys, all.values, options());
 }
 
 Tensor Attention::operator()(const Tensor& x, const ForwardContext& context) const {

@@ -17,12 +17,15 @@ class Attention {
   Tensor operator()(const Tensor& x, const ForwardContext& context) const;
 
  private:
+  // The attention of this layer, but for what only a whole sequence has: dropout and documents.
+  AttentionOptions options() const;
   // The attention output (B, T, H D) before the output projection.
   Tensor mix(const Tensor& x, const ForwardContext& context) const;
   Tensor mix_with_cache(const Tensor& x, KvCache& cache) const;
 
   Linear qkv_, projection_;
-  int64_t num_heads_, num_kv_heads_, head_size_, layer_;
+  int64_t num_heads_, num_kv_heads_, head_size_, layer_, window_;
+  bool alibi_;
   double dropout_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "autograd/core/philox.hpp"
+#include "autograd/ops/attention/documents.hpp"
 #include "nn/forward_hook.hpp"
 #include "nn/kv_cache.hpp"
 
@@ -19,6 +20,7 @@ struct ForwardContext {
   // The tokens follow those in the cache, and their keys and values are appended to it. nullptr: the tokens are the
   // whole sequence.
   KvCache* cache = nullptr;
+  DocumentRanges documents = {};  // of the tokens; none: each sequence is one document
   ForwardHook* hook = nullptr;  // qkv() and heads() are not called with a cache
 
   int64_t first_position() const { return cache == nullptr ? 0 : cache->length(); }

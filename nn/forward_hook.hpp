@@ -6,6 +6,7 @@
 // enabled the tensors are part of the graph; a hook that keeps one should detach() it.
 #pragma once
 
+#include "autograd/ops/attention/attention.hpp"
 #include "autograd/tensor.hpp"
 
 namespace heed::nn {
@@ -13,8 +14,9 @@ namespace heed::nn {
 class ForwardHook {
  public:
   virtual ~ForwardHook() = default;
-  // qkv (B, T, (H + 2 Hkv) D): the packed queries, keys and values of a layer.
-  virtual void qkv(int64_t /*layer*/, const Tensor& /*qkv*/) {}
+  // qkv (B, T, (H + 2 Hkv) D): the packed queries, keys and values of a layer, on which attention_packed() runs with
+  // these options.
+  virtual void qkv(int64_t /*layer*/, const Tensor& /*qkv*/, const AttentionOptions& /*options*/) {}
   // z (B, T, H D): the outputs of a layer's heads, before the output projection. The layer continues with the tensor
   // that is returned, of the same shape and dtype.
   virtual Tensor heads(int64_t /*layer*/, const Tensor& z) { return z; }

@@ -20,6 +20,11 @@ void check(const GptConfig& c) {
   require<ConfigError>(c.kv_heads() >= 1 && c.num_heads % c.kv_heads() == 0,
                        "Gpt: num_heads = {} is not a multiple of num_kv_heads = {}: change one of them", c.num_heads,
                        c.kv_heads());
+  require<ConfigError>(c.sliding_window >= 0, "Gpt: sliding_window = {}, it must be at least 1, or 0 for none",
+                       c.sliding_window);
+  require<ConfigError>(!c.window_pattern.empty() && c.window_pattern.find_first_not_of("SL") == std::string::npos,
+                       "Gpt: window_pattern = \"{}\", it must be letters S (sliding window) and L (all keys)",
+                       c.window_pattern);
 }
 
 }  // namespace
@@ -59,7 +64,7 @@ Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multi
 Tensor Gpt::embed(const Tensor& tokens, const ForwardContext& context) const {
   const NameScope scope("embedding");
   Tensor x = embedding(token_embedding_.tensor(), tokens);
-  if (config_.position != Position::none) {
+  if (config_.position == Position::learned || config_.position == Position::sinusoidal) {
     const Tensor& all = config_.position == Position::learned ? position_embedding_.tensor() : sinusoids_;
     const int64_t first = context.first_position(), width = config_.d_model;
     // slice() has no gradient, which is fine: with a cache there is no graph.
@@ -73,7 +78,9 @@ Tensor Gpt::logits(const Tensor& tokens, const ForwardContext& context) const {
   require<GraphError>(context.cache == nullptr, "logits of all positions need no cache: call next_logits with it");
   require<ShapeError>(tokens.rank() == 2 && tokens.shape()[1] <= config_.seq_len,
                       "tokens have shape {}, they must be (batch, at most {})", tokens.shape(), config_.seq_len);
-  return head(run_blocks(embed(tokens, context), context));
+  ForwardContext whole = context;
+  if (config_.document_separator >= 0) whole.documents = document_ranges(tokens, config_.document_separator);
+  return head(run_blocks(embed(tokens, whole), whole));
 }
 
 Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache) const {

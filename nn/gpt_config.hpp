@@ -3,12 +3,13 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string>
 
 namespace heed::nn {
 
 enum class NormPosition { pre, post };
 enum class Activation { gelu, relu };
-enum class Position { learned, sinusoidal, none };
+enum class Position { learned, sinusoidal, alibi, none };
 
 struct GptConfig {
   int64_t vocab_size = 0;  // set from the dataset, not from [model]
@@ -22,6 +23,10 @@ struct GptConfig {
   double norm_eps = 1e-5;
   Activation activation = Activation::gelu;
   Position position = Position::learned;
+  int64_t sliding_window = 0;        // keys that a query attends to, with its own; 0: all
+  std::string window_pattern = "S";  // one letter per layer, repeated: S has the sliding window, L (long) all keys
+  // The token that ends a document: attention does not cross it. -1: none. Set from the dataset, not from [model].
+  int32_t document_separator = -1;
   double dropout = 0.0;
   double attention_dropout = 0.0;
   bool bias = true;
@@ -32,6 +37,10 @@ struct GptConfig {
   int64_t head_size() const { return d_model / num_heads; }
   int64_t kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
   int64_t feed_forward_size() const { return d_ff == 0 ? 4 * d_model : d_ff; }
+  // The sliding window of a layer; 0: none.
+  int64_t window(int64_t layer) const {
+    return window_pattern[static_cast<size_t>(layer) % window_pattern.size()] == 'S' ? sliding_window : 0;
+  }
   // Initial std of the projections into the residual stream: it keeps the variance of the sum over all 2 L of them
   // (GPT-2).
   double residual_init_std() const { return init_std / std::sqrt(2.0 * static_cast<double>(num_layers)); }

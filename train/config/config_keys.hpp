@@ -44,9 +44,9 @@ class Table {
   Struct Config::*section_;
 };
 
-// Limits of numbers: upper limits are far above what runs, and small enough that no count of elements or bytes overflows int64. Positive
-// lower limits do not round to 0 in f32; for clip_norm, this holds for the factor on the gradients, clip_norm divided
-// by a norm of up to 1e38.
+// Limits of numbers: upper limits are far above what runs, and small enough that no count of elements or bytes
+// overflows int64. Positive lower limits do not round to 0 in f32; for clip_norm, this holds for the factor on the
+// gradients, clip_norm divided by a norm of up to 1e38.
 
 void add_model_keys(std::vector<KeySpec>& keys);
 void add_data_keys(std::vector<KeySpec>& keys);

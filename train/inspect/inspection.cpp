@@ -16,14 +16,21 @@ namespace {
 // Keeps the activations of one forward pass.
 class ActivationCache : public nn::ForwardHook {
  public:
-  void qkv(int64_t /*layer*/, const Tensor& qkv) override { qkv_.push_back(qkv); }
+  void qkv(int64_t /*layer*/, const Tensor& qkv, const AttentionOptions& options) override {
+    attention_.push_back({qkv, options});
+  }
   Tensor heads(int64_t /*layer*/, const Tensor& z) override {
     heads_.push_back(z);
     return z;
   }
   void residual(int64_t /*blocks*/, const Tensor& x) override { residual_.push_back(x); }
 
-  std::vector<Tensor> qkv_, heads_, residual_;
+  struct AttentionInput {
+    Tensor qkv;
+    AttentionOptions options;
+  };
+  std::vector<AttentionInput> attention_;  // of each layer
+  std::vector<Tensor> heads_, residual_;
 };
 
 // Replaces the output of one head by a constant.
@@ -143,8 +150,9 @@ class Inspector {
         model_.logits(from_tokens(shape, part.inputs, model_.parameters().device()), {.hook = &cache});
     if (first == 0) describe_tokens(part);
     add_losses(logits, part, first);
-    for (size_t layer = 0; layer < cache.qkv_.size(); ++layer) {
-      add_scores(cache.qkv_[layer], layer, part, first);
+    for (size_t layer = 0; layer < cache.attention_.size(); ++layer) {
+      const auto& [qkv, options] = cache.attention_[layer];
+      add_scores(attention_pattern(qkv, options), layer, part, first);
       add_head_sums(cache.heads_[layer], layer, part, first);
     }
     for (int64_t row = 0; row < part.rows; ++row) result_.range.add(score_range(kinds_of(part, first, row)));
@@ -187,8 +195,7 @@ class Inspector {
     });
   }
 
-  void add_scores(const Tensor& qkv, size_t layer, const data::Batch& part, int64_t first) {
-    const Tensor pattern = attention_pattern(qkv, config_.num_heads, config_.kv_heads());
+  void add_scores(const Tensor& pattern, size_t layer, const data::Batch& part, int64_t first) {
     const int64_t width = part.seq_len, heads = config_.num_heads;
     const float* const values = pattern.data<float>();
     for (int64_t row = 0; row < part.rows; ++row) {

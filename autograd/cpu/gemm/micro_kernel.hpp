@@ -82,6 +82,14 @@ class RegisterTile<D, kVectors, std::index_sequence<kRow...>> {
     }
   }
 
+  // Replaces each vector of the tile by body(row, column, vector).
+  template <class Body>
+  HWY_INLINE void transform(D d, const Body& body) {
+    ((sum0_[kRow] = body(static_cast<int64_t>(kRow), int64_t{0}, sum0_[kRow])), ...);
+    if constexpr (kVectors > 1)
+      ((sum1_[kRow] = body(static_cast<int64_t>(kRow), static_cast<int64_t>(hn::Lanes(d)), sum1_[kRow])), ...);
+  }
+
   // Calls body(row, column, vector) for each vector of the tile.
   template <class Body>
   HWY_INLINE void each(D d, const Body& body) const {

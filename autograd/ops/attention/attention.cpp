@@ -13,6 +13,8 @@ int64_t kv_heads(const AttentionOptions& options) {
   return options.num_kv_heads == 0 ? options.num_heads : options.num_kv_heads;
 }
 
+ConstTensorRef ref_of(const Tensor& tensor) { return tensor ? tensor.ref() : ConstTensorRef(); }
+
 void check_heads(const char* op, const AttentionOptions& options) {
   require<ValueError>(options.num_heads >= 1, "{}: {} heads, there must be at least 1", op, options.num_heads);
   require<ValueError>(kv_heads(options) >= 1 && options.num_heads % kv_heads(options) == 0,
@@ -34,6 +36,25 @@ void check_lengths(const char* op, const AttentionOptions& options, const Attent
   }
 }
 
+void check_mask(const char* op, const AttentionOptions& options, const AttentionProblem& problem) {
+  require<ValueError>(options.window >= 0, "{}: window is {}, it must be at least 1, or 0 for none", op,
+                      options.window);
+  require<ValueError>(options.causal || (options.window == 0 && !options.alibi),
+                      "{}: {} needs a causal mask: set causal", op, options.window > 0 ? "a window" : "alibi");
+  const DocumentRanges& documents = options.documents;
+  if (!documents.begin && !documents.end) return;
+  for (const auto& [name, tensor] : {std::pair("begin", documents.begin), std::pair("end", documents.end)}) {
+    require<ShapeError>(tensor && tensor.shape() == Shape{problem.batch, problem.keys},
+                        "{}: documents.{} has shape {}, it must be ({}, {})", op, name,
+                        tensor ? tensor.shape() : Shape{0}, problem.batch, problem.keys);
+    require<DTypeError>(tensor.dtype() == DType::i32, "{}: documents.{} is {}, it must be i32", op, name,
+                        tensor.dtype());
+  }
+  require<ShapeError>(problem.queries == problem.keys,
+                      "{}: with documents, queries and keys must be the same positions, not {} and {}", op,
+                      problem.queries, problem.keys);
+}
+
 void check_dropout(const char* op, const AttentionOptions& options, const AttentionProblem& problem) {
   require<ValueError>(options.dropout >= 0 && options.dropout <= 1, "{}: dropout is {}, it must be 0 to 1", op,
                       options.dropout);
@@ -45,6 +66,12 @@ void check_dropout(const char* op, const AttentionOptions& options, const Attent
   const int64_t rows = checked_multiply(options.first_row + problem.batch, problem.heads);
   checked_multiply(checked_multiply(rows, problem.queries), round_up(problem.keys, 4));
 }
+
+// Tensors that an AttentionProblem refers to, which backward keeps alive.
+struct MaskTensors {
+  Tensor lengths;
+  DocumentRanges documents;
+};
 
 // The problem of q (batch, queries, heads * head_size) with its k and v. Checks dtype, scale, lengths and dropout.
 AttentionProblem make_problem(const char* op, const AttentionOptions& options, DType dtype, int64_t batch,
@@ -61,12 +88,17 @@ AttentionProblem make_problem(const char* op, const AttentionOptions& options, D
                                  .head_size = head_size,
                                  .causal = options.causal,
                                  .scale = scale,
-                                 .lengths = options.lengths ? options.lengths.ref() : ConstTensorRef(),
+                                 .lengths = ref_of(options.lengths),
                                  .side = options.side,
+                                 .window = options.window,
+                                 .alibi = options.alibi,
+                                 .document_begin = ref_of(options.documents.begin),
+                                 .document_end = ref_of(options.documents.end),
                                  .dropout = options.dropout,
                                  .random = options.random,
                                  .first_row = options.first_row};
   check_lengths(op, options, problem);
+  check_mask(op, options, problem);
   check_dropout(op, options, problem);
   return problem;
 }
@@ -87,7 +119,12 @@ AttentionProblem check(const Tensor& q, const Tensor& k, const Tensor& v, const 
     require<DTypeError>(other->dtype() == q.dtype(), "attention: {} is {} but q is {}", other == &k ? "k" : "v",
                         other->dtype(), q.dtype());
   }
-  require_one_device("attention", {{"q", q}, {"k", k}, {"v", v}, {"lengths", options.lengths}});
+  require_one_device("attention", {{"q", q},
+                                   {"k", k},
+                                   {"v", v},
+                                   {"lengths", options.lengths},
+                                   {"documents.begin", options.documents.begin},
+                                   {"documents.end", options.documents.end}});
   return make_problem("attention", options, q.dtype(), q.shape()[0], q.shape()[1], k.shape()[1], head_size);
 }
 
@@ -98,7 +135,10 @@ AttentionProblem check(const Tensor& qkv, const AttentionOptions& options) {
                       "attention_packed: qkv has shape {}, for {} heads and {} kv heads it must be (B, T, {} * head "
                       "size)",
                       qkv.shape(), options.num_heads, kv_heads(options), heads);
-  require_one_device("attention_packed", {{"qkv", qkv}, {"lengths", options.lengths}});
+  require_one_device("attention_packed", {{"qkv", qkv},
+                                          {"lengths", options.lengths},
+                                          {"documents.begin", options.documents.begin},
+                                          {"documents.end", options.documents.end}});
   return make_problem("attention_packed", options, qkv.dtype(), qkv.shape()[0], qkv.shape()[1], qkv.shape()[1],
                       qkv.shape().columns() / heads);
 }
@@ -142,7 +182,8 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
                  .v = input(v, problem)});
   const Tensor saved_y = y.saved();
   return record("attention", std::move(y), {q, k, v},
-                [q, k, v, problem, lse, saved_y, lengths = options.lengths](const Tensor& dy, Gradients& gradients) {
+                [q, k, v, problem, lse, saved_y, mask_tensors = MaskTensors{options.lengths, options.documents}](
+                    const Tensor& dy, Gradients& gradients) {
                   HEED_DISPATCH(q.device(), attention_backward,
                                 {.problem = problem,
                                  .dq = gradient(gradients.sink(0), problem),
@@ -171,21 +212,22 @@ Tensor attention_packed(const Tensor& qkv, const AttentionOptions& options) {
                  .k = input(qkv, problem, first_k),
                  .v = input(qkv, problem, first_v)});
   const Tensor saved_y = y.saved();
-  return record("attention_packed", std::move(y), {qkv},
-                [=, lengths = options.lengths](const Tensor& dy, Gradients& gradients) {
-                  const GradientSink dqkv = gradients.sink(0);
-                  HEED_DISPATCH(qkv.device(), attention_backward,
-                                {.problem = problem,
-                                 .dq = gradient(dqkv, problem),
-                                 .dk = gradient(dqkv, problem, first_k),
-                                 .dv = gradient(dqkv, problem, first_v),
-                                 .dy = input(dy, problem),
-                                 .y = input(saved_y, problem),
-                                 .q = input(qkv, problem),
-                                 .k = input(qkv, problem, first_k),
-                                 .v = input(qkv, problem, first_v),
-                                 .lse = lse});
-                });
+  return record(
+      "attention_packed", std::move(y), {qkv},
+      [=, mask_tensors = MaskTensors{options.lengths, options.documents}](const Tensor& dy, Gradients& gradients) {
+        const GradientSink dqkv = gradients.sink(0);
+        HEED_DISPATCH(qkv.device(), attention_backward,
+                      {.problem = problem,
+                       .dq = gradient(dqkv, problem),
+                       .dk = gradient(dqkv, problem, first_k),
+                       .dv = gradient(dqkv, problem, first_v),
+                       .dy = input(dy, problem),
+                       .y = input(saved_y, problem),
+                       .q = input(qkv, problem),
+                       .k = input(qkv, problem, first_k),
+                       .v = input(qkv, problem, first_v),
+                       .lse = lse});
+      });
 }
 
 }  // namespace heed

@@ -6,11 +6,15 @@
 // Grouped-query attention: query head h uses kv head h / (H / Hkv), so adjacent query heads share a kv head.
 // Causal mask, aligned at the bottom right: query i attends to keys j <= i + Tk - Tq, so the last query attends to the
 // last key.
-// lengths: sequence b has lengths[b] valid keys, the first ones or, with PaddingSide::left, the last ones. If Tq == Tk,
-// queries and keys are the same positions, so queries at padded positions are padding too; otherwise every query is
-// valid. A query that is padding or has no key to attend to yields y = 0 exactly (log-sum-exp +inf) and gradients of
-// exactly 0. Masked elements are skipped, not multiplied by 0: a NaN in them does not propagate.
-// Dropout is applied to P after the softmax: P(b, h, i, j) is kept and multiplied by 1 / (1 - p) iff its random word is
+// Sliding window of w keys (causal only): position i attends to positions i - w + 1 … i, so w counts the position
+// itself, as `sliding_window` of Hugging Face's configs does; tiles outside the window are skipped. Beltagy et al. 2020
+// (arXiv 2004.05150). Documents (Tq == Tk only): a position attends only to positions of its own document, see
+// documents.hpp. ALiBi (causal only): the score of positions i and j of head h gets the bias slope(h) * (j - i), see
+// alibi.hpp. lengths: sequence b has lengths[b] valid keys, the first ones or, with PaddingSide::left, the last ones.
+// If Tq == Tk, queries and keys are the same positions, so queries at padded positions are padding too; otherwise every
+// query is valid. A query that is padding or has no key to attend to yields y = 0 exactly (log-sum-exp +inf) and
+// gradients of exactly 0. Masked elements are skipped, not multiplied by 0: a NaN in them does not propagate. Dropout
+// is applied to P after the softmax: P(b, h, i, j) is kept and multiplied by 1 / (1 - p) iff its random word is
 // >= round(p * 2^32). This is word ((row * H + h) * Tq + i) * ceil4(Tk) + j of the stream, with row = first_row + b and
 // ceil4 = rounded up to a multiple of 4.
 //
@@ -23,6 +27,7 @@
 
 #include "autograd/core/context.hpp"
 #include "autograd/core/philox.hpp"
+#include "autograd/ops/attention/documents.hpp"
 #include "autograd/tensor.hpp"
 
 namespace heed {
@@ -37,6 +42,9 @@ struct AttentionOptions {
   // i32 (B), or no tensor: all keys are valid. The values are checked on the host, which synchronizes a CUDA device.
   Tensor lengths = {};
   PaddingSide side = PaddingSide::right;
+  int64_t window = 0;             // sliding window; 0: none
+  bool alibi = false;             // linear bias
+  DocumentRanges documents = {};  // of each position, (B, T); none: the sequence is one document
   double dropout = 0;
   RandomStream random = {};
   int64_t first_row = 0;  // index in the global batch of batch element 0
@@ -73,6 +81,9 @@ struct AttentionProblem {
   double scale = 1;
   ConstTensorRef lengths = {};
   PaddingSide side = PaddingSide::right;
+  int64_t window = 0;
+  bool alibi = false;
+  ConstTensorRef document_begin = {}, document_end = {};
   double dropout = 0;
   RandomStream random = {};
   int64_t first_row = 0;

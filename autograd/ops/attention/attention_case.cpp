@@ -4,109 +4,12 @@
 #include <limits>
 
 #include "autograd/check/op_case.hpp"
+#include "autograd/ops/attention/attention_reference.hpp"
 
 using namespace heed;
+using namespace heed::attention_reference;
 
 namespace {
-
-struct Setting {
-  std::string label = {};
-  int64_t batch = 2, queries = 5, keys = 5, heads = 2, kv_heads = 2, head_size = 3;
-  bool causal = true;
-  double scale = 0;
-  std::vector<int32_t> lengths = {};
-  PaddingSide side = PaddingSide::right;
-  double dropout = 0;
-  bool differences = true;  // whether the gradient is also checked by differences
-};
-
-constexpr int64_t kFirstRow = 3;
-const RandomStream kRandom{.seed = 11, .site = random_site(RandomDomain::dropout, 2, 1), .step = 9};
-
-AttentionOptions options(const Setting& s, Device device) {
-  return {.num_heads = s.heads,
-          .num_kv_heads = s.kv_heads,
-          .causal = s.causal,
-          .scale = s.scale,
-          .lengths = s.lengths.empty() ? Tensor() : from_tokens({s.batch}, s.lengths, device),
-          .side = s.side,
-          .dropout = s.dropout,
-          .random = kRandom,
-          .first_row = kFirstRow};
-}
-
-bool is_valid(const Setting& s, int64_t b, int64_t position) {
-  if (s.lengths.empty()) return true;
-  const int64_t length = s.lengths[static_cast<size_t>(b)];
-  return s.side == PaddingSide::right ? position < length : position >= s.keys - length;
-}
-
-bool sees(const Setting& s, int64_t b, int64_t i, int64_t j) {
-  const bool query_is_valid = s.queries != s.keys || is_valid(s, b, i);
-  return query_is_valid && is_valid(s, b, j) && (!s.causal || j <= i + s.keys - s.queries);
-}
-
-bool keeps(const Setting& s, int64_t b, int64_t h, int64_t i, int64_t j) {
-  if (s.dropout == 0) return true;
-  const int64_t index = (((kFirstRow + b) * s.heads + h) * s.queries + i) * round_up(s.keys, 4) + j;
-  return kRandom.word(static_cast<uint64_t>(index)) >= std::round(s.dropout * 0x1p32);
-}
-
-// Where the heads of one tensor are among the inputs.
-template <class S>
-struct Heads {
-  const ReferenceInput<S>& input;
-  int64_t head_size, first_head;
-  const S& at(int64_t b, int64_t t, int64_t h, int64_t c) const {
-    return input[(b * input.shape[1] + t) * input.shape[2] + (first_head + h) * head_size + c];
-  }
-};
-
-// One row of one head; keys that are not seen take no part at all.
-template <class S>
-void append_row(const Setting& s, const Heads<S>& q, const Heads<S>& k, const Heads<S>& v, int64_t b, int64_t i,
-                int64_t h, std::vector<S>& y) {
-  using std::exp;
-  const int64_t kv_head = h / (s.heads / s.kv_heads);
-  const double scale = s.scale == 0 ? 1 / std::sqrt(static_cast<double>(s.head_size)) : s.scale;
-  std::vector<int64_t> keys;
-  std::vector<S> scores;
-  for (int64_t j = 0; j < s.keys; ++j) {
-    if (!sees(s, b, i, j)) continue;
-    S score = 0;
-    for (int64_t c = 0; c < s.head_size; ++c) score += q.at(b, i, h, c) * k.at(b, j, kv_head, c);
-    keys.push_back(j);
-    scores.push_back(score * S(scale));
-  }
-  std::vector<S> row(static_cast<size_t>(s.head_size), S(0));
-  if (!keys.empty()) {
-    S most = scores[0], sum = 0;
-    for (const S& score : scores) most = score > most ? score : most;
-    for (S& score : scores) sum += score = exp(score - most);
-    for (size_t n = 0; n < keys.size(); ++n) {
-      if (!keeps(s, b, h, i, keys[n])) continue;
-      const S weight = scores[n] / sum * S(1 / (1 - s.dropout));
-      for (int64_t c = 0; c < s.head_size; ++c) row[static_cast<size_t>(c)] += weight * v.at(b, keys[n], kv_head, c);
-    }
-  }
-  y.insert(y.end(), row.begin(), row.end());
-}
-
-// Inputs q, k, v, or one packed tensor.
-template <class S>
-std::vector<S> reference(const Setting& s, const ReferenceInputs<S>& in) {
-  const bool packed = in.size() == 1;
-  const Heads<S> q{in[0], s.head_size, 0};
-  const Heads<S> k{in[packed ? 0 : 1], s.head_size, packed ? s.heads : 0};
-  const Heads<S> v{in[packed ? 0 : 2], s.head_size, packed ? s.heads + s.kv_heads : 0};
-  std::vector<S> y;
-  for (int64_t b = 0; b < s.batch; ++b) {
-    for (int64_t i = 0; i < s.queries; ++i) {
-      for (int64_t h = 0; h < s.heads; ++h) append_row(s, q, k, v, b, i, h, y);
-    }
-  }
-  return y;
-}
 
 OpSample sample(const Setting& s) {
   const double seen = s.causal ? 0.5 : 1.0;
@@ -122,6 +25,12 @@ OpSample sample(const Setting& s) {
           .flops = seen * 4.0 * static_cast<double>(s.batch * s.heads * s.queries * s.keys * s.head_size),
           .bytes = 2.0 * sizeof(float) * static_cast<double>(s.batch * s.head_size) *
                    static_cast<double>(s.queries * s.heads + s.keys * s.kv_heads)};
+}
+
+std::vector<int32_t> documents_of(int64_t length, int64_t positions) {
+  std::vector<int32_t> tokens;
+  for (int64_t t = 1; t <= positions; ++t) tokens.push_back(t % length == 0 ? 0 : 1);
+  return tokens;
 }
 
 OpSample packed_sample(const Setting& s) {
@@ -230,6 +139,68 @@ OP_CASE(attention) {
            .side = PaddingSide::left,
            .dropout = 0.1,
            .differences = false},
+           {.label = "window of 2", .window = 2},
+           {.label = "window of 1", .head_size = 1, .window = 1},
+           {.label = "window of 3, more keys", .queries = 3, .keys = 9, .window = 3},
+           {.label = "window of 2, more queries", .queries = 7, .keys = 3, .window = 2},
+           {.label = "window of 2, right padding, more keys: some queries see nothing",
+           .queries = 6,
+           .keys = 7,
+           .lengths = {2, 5},
+           .window = 2},
+           {.label = "window of 3, left padding, dropout, groups",
+           .queries = 9,
+           .keys = 9,
+           .heads = 4,
+           .lengths = {4, 9},
+           .side = PaddingSide::left,
+           .dropout = 0.3,
+           .window = 3},
+           {.label = "window of 70, several tiles",
+           .batch = 1,
+           .queries = 261,
+           .keys = 261,
+           .heads = 1,
+           .kv_heads = 1,
+           .window = 70,
+           .differences = false},
+           {.label = "window of 600, several tiles of keys, heads of 16, dropout",
+           .batch = 1,
+           .queries = 30,
+           .keys = 1064,
+           .heads = 1,
+           .kv_heads = 1,
+           .head_size = 16,
+           .dropout = 0.2,
+           .window = 600,
+           .differences = false},
+           {.label = "ALiBi, 6 heads, groups of 3", .heads = 6, .alibi = true},
+           {.label = "ALiBi, more keys, window, dropout",
+           .queries = 4,
+           .keys = 9,
+           .dropout = 0.3,
+           .window = 4,
+           .alibi = true},
+           {.label = "documents", .tokens = {1, 1, 0, 1, 1, 0, 0, 1, 0, 1}},
+           {.label = "documents, full, ALiBi is off", .causal = false, .tokens = {0, 1, 1, 0, 1, 1, 1, 1, 1, 1}},
+           {.label = "documents, window, ALiBi, right padding, dropout",
+           .lengths = {5, 3},
+           .dropout = 0.3,
+           .window = 2,
+           .alibi = true,
+           .tokens = {1, 1, 0, 1, 1, 1, 0, 1, 0, 1}},
+           {.label = "documents, left padding",
+           .lengths = {4, 2},
+           .side = PaddingSide::left,
+           .tokens = {1, 1, 0, 1, 1, 1, 0, 1, 0, 1}},
+           {.label = "documents of 50, several tiles",
+           .batch = 1,
+           .queries = 261,
+           .keys = 261,
+           .heads = 1,
+           .kv_heads = 1,
+           .tokens = documents_of(50, 261),
+           .differences = false},
            // Head sizes that tensor cores take, in bf16.
            {.label = "heads of 8, one of all", .batch = 1, .queries = 1, .keys = 1, .head_size = 8},
            {.label = "heads of 8, own scale below 0", .head_size = 8, .scale = -0.5},
@@ -257,6 +228,27 @@ OP_CASE(attention) {
            .lengths = {17, 40},
            .side = PaddingSide::left,
            .dropout = 0.1,
+           .differences = false},
+           {.label = "heads of 64, window of 20, documents, ALiBi, dropout",
+           .batch = 1,
+           .queries = 140,
+           .keys = 140,
+           .kv_heads = 1,
+           .head_size = 64,
+           .dropout = 0.1,
+           .window = 20,
+           .alibi = true,
+           .tokens = documents_of(33, 140),
+           .differences = false},
+           {.label = "heads of 8, ALiBi, own scale below 0", .head_size = 8, .scale = -0.5, .alibi = true},
+           {.label = "heads of 128, window of 40, more keys",
+           .batch = 1,
+           .queries = 70,
+           .keys = 140,
+           .heads = 1,
+           .kv_heads = 1,
+           .head_size = 128,
+           .window = 40,
            .differences = false},
            {.label = "heads of 96, right padding",
            .queries = 17,
@@ -303,6 +295,15 @@ OP_CASE(attention) {
   op.error<ValueError>("no heads", with({.num_heads = 0}), "0 heads");
   op.error<ValueError>("kv heads that do not divide", with({.num_heads = 4, .num_kv_heads = 3}), "3 kv heads");
   op.error<ValueError>("negative kv heads", with({.num_heads = 4, .num_kv_heads = -4}), "-4 kv heads");
+  op.error<ValueError>("negative window", with({.window = -1}), "window is -1, it must be at least 1, or 0 for none");
+  op.error<ValueError>("window without a causal mask", with({.causal = false, .window = 2}), "a window needs a causal");
+  op.error<ValueError>("ALiBi without a causal mask", with({.causal = false, .alibi = true}), "alibi needs a causal");
+  const DocumentRanges documents = document_ranges(from_tokens({2, 5}, std::vector<int32_t>(10, 1)), 0);
+  op.error<ShapeError>("documents of other positions", with({.documents = documents}, {2, 4, 12}, {2, 4, 12}),
+                       "documents.begin has shape (2, 5), it must be (2, 4)");
+  op.error<ShapeError>("documents with fewer queries", with({.documents = documents}), "not 4 and 5");
+  op.error<ShapeError>("documents without an end", with({.documents = {documents.begin, {}}}, {2, 5, 12}, {2, 5, 12}),
+                       "documents.end");
   const double nan = std::numeric_limits<double>::quiet_NaN();
   op.error<ValueError>("scale NaN", with({.scale = nan}), "scale is nan");
   op.error<ValueError>("dropout above 1", with({.dropout = 1.1}), "dropout is 1.1, it must be 0 to 1");

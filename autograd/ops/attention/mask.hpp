@@ -14,15 +14,22 @@ struct PositionRange {
 
 // The mask of one side of a sequence: for queries as rows, the key range of each query; for keys as rows, the range of
 // queries that attend to each key. Rows outside [first_row, end_row), such as padding, are masked completely: their
-// outputs and gradients are 0. The range of any other row is of(row), whose begin and end never decrease with the row.
+// outputs and gradients are 0. The range of any other row is of(row), which is not empty, and whose begin and end never
+// decrease with the row.
 template <class Int>
 struct MaskRange {
   Int first_row, end_row;
-  Int begin, end;              // bounds of the ranges of all rows
-  Int begin_shift, end_shift;  // causal: of(row) is within [row + begin_shift, row + end_shift)
+  Int begin, end;                      // bounds of the ranges of all rows
+  Int begin_shift, end_shift;          // causal, window: of(row) is within [row + begin_shift, row + end_shift)
+  const int32_t *row_begin, *row_end;  // documents: of(row) is within [row_begin[row], row_end[row]); or nullptr
 
+  // A row outside [first_row, end_row) must not be looked up in row_begin and row_end: it gets an unspecified range.
   HEED_HOST_DEVICE PositionRange<Int> of(Int row) const {
-    return {larger(begin, row + begin_shift), smaller(end, row + end_shift)};
+    PositionRange<Int> range{larger(begin, row + begin_shift), smaller(end, row + end_shift)};
+    if (row_begin != nullptr && row >= first_row && row < end_row) {
+      range = {larger(range.begin, row_begin[row]), smaller(range.end, row_end[row])};
+    }
+    return range;
   }
   // The union of the ranges of these rows.
   HEED_HOST_DEVICE PositionRange<Int> of_any(PositionRange<Int> rows) const {
@@ -50,24 +57,35 @@ template <class Int>
 struct MaskOptions {
   Int queries, keys;  // of the tensors
   Int length;         // valid keys: the first ones, or with pads_left the last ones
+  Int window;         // 0: none; else a query attends to the last `window` keys up to its own position
   bool causal, pads_left;
   bool drops_all;  // dropout with probability 1: every row is masked
+  // The document of each position of this sequence, [row_begin[i], row_end[i]); only if queries == keys. Or nullptr.
+  const int32_t *row_begin, *row_end;
 };
 
 template <class Int>
 HEED_HOST_DEVICE AttentionMask<Int> attention_mask(const MaskOptions<Int>& o) {
+  using Range = MaskRange<Int>;
   // Farther than any position, and small enough that a position can be added.
   constexpr Int kFar = Int{1} << (sizeof(Int) == 4 ? 29 : 60);
   const PositionRange<Int> keys =
       o.pads_left ? PositionRange<Int>{o.keys - o.length, o.keys} : PositionRange<Int>{0, o.length};
   PositionRange<Int> queries = o.queries == o.keys ? keys : PositionRange<Int>{0, o.queries};
-  const Int shift = o.keys - o.queries + 1;  // causal: query i attends to keys < i + shift
-  if (o.causal) queries.begin = MaskRange<Int>::larger(queries.begin, keys.begin + 1 - shift);
+  const Int shift = o.keys - o.queries;  // query i has the position of key i + shift
+  const Int window = Range::smaller(o.window, kFar);
+  Int first_key = keys.begin;
+  if (o.causal) queries.begin = Range::larger(queries.begin, keys.begin - shift);
+  if (o.window > 0) {
+    queries.end = Range::smaller(queries.end, keys.end - shift - 1 + window);
+    first_key = Range::larger(first_key, queries.begin + shift + 1 - window);
+  }
   if (o.length == 0 || o.drops_all) queries.end = queries.begin;
   const bool none = queries.begin >= queries.end;
-  return {.of_queries = {queries.begin, queries.end, keys.begin, keys.end, -kFar, o.causal ? shift : kFar},
-          .of_keys = {keys.begin, none ? keys.begin : keys.end, queries.begin, queries.end,
-                      o.causal ? 1 - shift : -kFar, kFar}};
+  return {.of_queries = {queries.begin, queries.end, keys.begin, keys.end, o.window > 0 ? shift + 1 - window : -kFar,
+                         o.causal ? shift + 1 : kFar, o.row_begin, o.row_end},
+          .of_keys = {first_key, none ? first_key : keys.end, queries.begin, queries.end, o.causal ? -shift : -kFar,
+                      o.window > 0 ? window - shift : kFar, o.row_begin, o.row_end}};
 }
 
 }  // namespace heed

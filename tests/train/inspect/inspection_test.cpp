@@ -160,15 +160,22 @@ TEST_F(PlantedHeads, GradientsAreThoseOfTheMeanLoss) {
   EXPECT_NEAR(std::sqrt(squares / expected), 1, test::kF32);
 }
 
-// P v, with P from attention_pattern(), is what attention computes: also for grouped KV heads and in bf16.
+// P v, with P from attention_pattern(), is what attention computes: also for grouped KV heads, with every mask, and in
+// bf16.
 TEST(AttentionPattern, IsWhatAttentionMultipliesTheValuesWith) {
   constexpr int64_t kBatch = 2, kTokens = 7, kHeads = 6, kKvHeads = 2, kSize = 5;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  const std::vector<int32_t> tokens{1, 0, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 1, 1};
+  const AttentionOptions plain{.num_heads = kHeads, .num_kv_heads = kKvHeads};
+  AttentionOptions masked = plain;
+  masked.window = 3;
+  masked.alibi = true;
+  masked.documents = document_ranges(from_tokens({kBatch, kTokens}, tokens), 0);
+  for (const auto& [dtype, options] : {std::pair(DType::f32, plain), {DType::f32, masked}, {DType::bf16, plain}}) {
     std::vector<double> numbers(kBatch * kTokens * (kHeads + 2 * kKvHeads) * kSize);
     for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<double>(i * i % 1009));
     const Tensor qkv = from_values({kBatch, kTokens, (kHeads + 2 * kKvHeads) * kSize}, dtype, numbers);
-    const std::vector<double> y = attention_packed(qkv, {.num_heads = kHeads, .num_kv_heads = kKvHeads}).values();
-    const std::vector<double> pattern = attention_pattern(qkv, kHeads, kKvHeads).values(), values = qkv.values();
+    const std::vector<double> y = attention_packed(qkv, options).values();
+    const std::vector<double> pattern = attention_pattern(qkv, options).values(), values = qkv.values();
     for (int64_t i = 0; i < static_cast<int64_t>(y.size()); ++i) {
       const int64_t c = i % kSize, h = i / kSize % kHeads, t = i / kSize / kHeads % kTokens,
                     b = i / kSize / kHeads / kTokens;

@@ -52,24 +52,27 @@ class BackwardTask {
     clear_masked();
     if (visible_.first_query == visible_.end_query || !(wants_dq_ || wants_dk_ || wants_dv_)) return;
     const int64_t group = group_size(p_.problem);
-    for_each_key_tile(visible_.keys, [&] { pack_keys(); });
+    for_each_key_tile({0, visible_.keys}, [&] { pack_keys(); });
     for (head_ = task_.kv_head * group; head_ < (task_.kv_head + 1) * group; ++head_) {
+      slope_ = slope_log2<T>(p_.problem, head_);
       for (int64_t tile = task_.query_tiles.first; tile < query_tiles(visible_); tile += task_.query_tiles.step) {
         query_ = visible_.first_query + tile * kTileQueries;
         rows_ = std::min(kTileQueries, visible_.end_query - query_);
         query_tile();
       }
     }
-    for_each_key_tile(visible_.keys, [&] { store_dkv(); });
+    for_each_key_tile({0, visible_.keys}, [&] { store_dkv(); });
   }
 
  private:
   using D = hn::ScalableTag<T>;
 
-  // Calls body() with key_ and keys_ set, for each key tile of this task among the first `keys` keys.
+  // Calls body() with key_ and keys_ set, for each key tile of this task with some of these keys.
   template <class Body>
-  void for_each_key_tile(int64_t keys, const Body& body) {
-    for (key_ = task_.key_tiles.first * kBackwardKeys; key_ < keys; key_ += task_.key_tiles.step * kBackwardKeys) {
+  void for_each_key_tile(PositionRange<int64_t> keys, const Body& body) {
+    const auto [first, step] = task_.key_tiles;
+    const int64_t before = std::max<int64_t>(0, ceil_divide(keys.begin / kBackwardKeys - first, step));
+    for (key_ = (first + before * step) * kBackwardKeys; key_ < keys.end; key_ += step * kBackwardKeys) {
       keys_ = std::min(kBackwardKeys, visible_.keys - key_);
       body();
     }
@@ -111,7 +114,7 @@ class BackwardTask {
     for (int64_t r = 0; r < rows_; ++r) deltas_[r] = delta(r);
     std::fill(lse_ + rows_, lse_ + padded_rows, T(0));
     std::fill(deltas_ + rows_, deltas_ + padded_rows, T(0));
-    for_each_key_tile(visible_.seen(query_ + rows_ - 1), [&] { key_tile(); });
+    for_each_key_tile({visible_.keys_of(query_).begin, visible_.keys_of(query_ + rows_ - 1).end}, [&] { key_tile(); });
     if (wants_dq_) {
       unpack_rows(dq_, rows_, head_size_, static_cast<T>(p_.problem.scale), p_.dq.add,
                   p_.dq.row<S>(task_.batch, query_, head_), p_.dq.row_stride);
@@ -127,13 +130,15 @@ class BackwardTask {
 
   void key_tile() {
     for (int64_t r = 0; r < round_up(rows_, kMR); ++r) {  // padding rows repeat the last row
-      seen_[r] = std::clamp<int64_t>(visible_.seen(query_ + std::min(r, rows_ - 1)) - key_, 0, keys_);
+      const PositionRange<int64_t> keys = visible_.keys_of(query_ + std::min(r, rows_ - 1));
+      ranges_[r] = {std::clamp<int64_t>(keys.begin - key_, 0, keys_), std::clamp<int64_t>(keys.end - key_, 0, keys_)};
     }
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    for (int64_t key = 0; key < seen_[rows_ - 1]; key += 2 * lanes) {
+    for (int64_t key = 0; key < ranges_[rows_ - 1].end; key += 2 * lanes) {
       for (int64_t tile_row = 0; tile_row < rows_; tile_row += kMR) {
-        const int64_t some = seen_[tile_row + kMR - 1] - key;
+        if (ranges_[tile_row].begin >= key + 2 * lanes) break;
+        const int64_t some = ranges_[tile_row + kMR - 1].end - key;
         if (some > lanes) {
           weights_of_tile<RegisterTile<D, 2>>(tile_row, key);
         } else if (some > 0) {
@@ -159,10 +164,11 @@ class BackwardTask {
     dweight.store(d, dscores, kBackwardKeys);
     score.add(d, {queries_.data + tile_row * queries_.stride, queries_.stride, 1}, key_panels_ + panel,
               panel_width<T>(), 0, head_size_);
+    if (slope_ != 0) add_bias(score, tile_row, key);
     if (dropout_.on()) {
       score.store(d, weights, kBackwardKeys);
       for (int64_t r = 0; r < std::min(kMR, rows_ - tile_row); ++r) {
-        const int64_t keys = std::min(seen_[tile_row + r] - key, panel_width<T>());
+        const int64_t keys = std::min(ranges_[tile_row + r].end - key, panel_width<T>());
         if (keys > 0) dropped_weights(tile_row + r, key, keys);
       }
       return;
@@ -174,6 +180,15 @@ class BackwardTask {
       hn::Store(hn::Mul(weight, hn::Sub(hn::Load(d, ds), hn::Set(d, deltas_[tile_row + r]))), d, ds);
       hn::Store(weight, d, weights + r * kBackwardKeys + j);
     });
+  }
+
+  template <class Tile>
+  HWY_INLINE void add_bias(Tile& score, int64_t tile_row, int64_t key) {
+    const D d;
+    const int64_t first = visible_.first_key + key_ + key;
+    const int64_t query = query_ + tile_row + p_.problem.keys - p_.problem.queries;  // its position among the keys
+    score.transform(
+        d, [&](int64_t r, int64_t j, Vec<D> v) HWY_ATTR { return add_alibi(d, v, slope_, first + j, query + r); });
   }
 
   // The same with dropout, for one row whose scores and dY V^T are stored.
@@ -195,20 +210,19 @@ class BackwardTask {
     const D d;
     for_each_register_tile(d, head_size_, [&](int64_t c, auto zero) HWY_ATTR {
       for (int64_t tile_row = 0; tile_row < keys_; tile_row += kMR) {
-        const int64_t last = std::min(tile_row + kMR, keys_) - 1;
-        const auto first_row = [&](int64_t key) {
-          return std::clamp<int64_t>(visible_.first_query_seeing(key_ + key) - query_, 0, rows_);
-        };
-        const int64_t some = first_row(tile_row), all = first_row(last);
-        if (some == rows_) return;
+        const auto in_tile = [&](int64_t query) { return std::clamp<int64_t>(query - query_, 0, rows_); };
+        const PositionRange<int64_t> first = visible_.queries_of(key_ + tile_row);
+        const PositionRange<int64_t> last = visible_.queries_of(key_ + std::min(tile_row + kMR, keys_) - 1);
+        const MaskedSteps queries{in_tile(first.begin), in_tile(last.begin), in_tile(first.end), in_tile(last.end)};
+        if (queries.begin >= queries.end) continue;
         const OperandA<T> transposed{a + tile_row, 1, kBackwardKeys};
         T* out = sums + tile_row * row_size_ + c;
         auto tile = zero;
         tile.load(d, out, row_size_);
         tile.prefetch(out + kMR * row_size_, row_size_);  // saves about 3 % of backward over 4096 positions
-        tile.add_where(d, transposed, b.data + c, b.stride, some, all,
-                       [&](int64_t r, int64_t query) { return tile_row + r < seen_[query]; });
-        tile.add(d, transposed, b.data + c, b.stride, all, rows_);
+        add_masked(tile, d, transposed, b.data + c, b.stride, queries, [&](int64_t r, int64_t query) {
+          return tile_row + r >= ranges_[query].begin && tile_row + r < ranges_[query].end;
+        });
         tile.store(d, out, row_size_);
       }
     });
@@ -219,15 +233,16 @@ class BackwardTask {
     const T* keys = key_rows_ + row_at(key_);
     for_each_register_tile(d, head_size_, [&](int64_t c, auto zero) HWY_ATTR {
       for (int64_t tile_row = 0; tile_row < rows_; tile_row += kMR) {
-        const int64_t* seen = seen_ + tile_row;
-        if (seen[kMR - 1] == 0) continue;
+        const PositionRange<int64_t>* ranges = ranges_ + tile_row;
+        const MaskedSteps steps{ranges[0].begin, ranges[kMR - 1].begin, ranges[0].end, ranges[kMR - 1].end};
+        if (steps.begin >= steps.end) continue;
         const OperandA<T> dscores{dscores_ + tile_row * kBackwardKeys, kBackwardKeys, 1};
         T* dq = dq_ + tile_row * row_size_ + c;
         auto tile = zero;
-        if (key_ > 0) tile.load(d, dq, row_size_);  // key_ = 0 is processed first and is in every key range
-        tile.add(d, dscores, keys + c, row_size_, 0, seen[0]);
-        tile.add_where(d, dscores, keys + c, row_size_, seen[0], seen[kMR - 1],
-                       [&](int64_t r, int64_t k) { return k < seen[r]; });
+        const bool is_first_tile = visible_.keys_of(query_ + tile_row).begin >= key_;
+        if (!is_first_tile) tile.load(d, dq, row_size_);
+        add_masked(tile, d, dscores, keys + c, row_size_, steps,
+                   [&](int64_t r, int64_t k) { return k >= ranges[r].begin && k < ranges[r].end; });
         tile.store(d, dq, row_size_);
       }
     });
@@ -243,8 +258,7 @@ class BackwardTask {
       }
     }
     if (task_.key_tiles.first != 0) return;
-    const bool none = visible_.first_query == visible_.end_query;
-    const int64_t end_key = none ? visible_.first_key : visible_.first_key + visible_.keys;
+    const int64_t end_key = visible_.first_key + visible_.keys;
     for (const auto& [wanted, gradient] : {std::pair(wants_dk_, &p_.dk), std::pair(wants_dv_, &p_.dv)}) {
       if (!wanted || gradient->add) continue;
       clear_rows(*gradient, task_.kv_head, 0, visible_.first_key);
@@ -266,7 +280,8 @@ class BackwardTask {
   T *key_panels_, *value_panels_, *key_rows_, *dk_, *dv_, *own_queries_, *own_dy_, *dq_, *lse_, *deltas_, *weights_,
       *dscores_;
   int64_t key_ = 0, keys_ = 0, head_ = 0, query_ = 0, rows_ = 0;  // of the current tiles
-  int64_t seen_[kTileQueries] = {};                               // length of each row's key range in the key tile
+  PositionRange<int64_t> ranges_[kTileQueries] = {};              // key range of each row within the key tile
+  T slope_ = 0;                                                   // of ALiBi, for the current head
 };
 
 void backward_task(const AttentionBackward& p, const AttentionTask& task, void* scratch) {

@@ -47,6 +47,7 @@ class ForwardTask {
     if (visible_.first_query < visible_.end_query) pack_keys();
     const int64_t group = group_size(p_.problem);
     for (head_ = task_.kv_head * group; head_ < (task_.kv_head + 1) * group; ++head_) {
+      slope_ = slope_log2<T>(p_.problem, head_);
       if (task_.query_tiles.first == 0) {
         clear_rows(0, visible_.first_query);
         clear_rows(visible_.end_query, p_.problem.queries);
@@ -75,8 +76,8 @@ class ForwardTask {
     queries_ = whole_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_, own_queries_);
     y_ = output_rows();
     std::fill_n(maxima_, kTileQueries, -kInfinity);
-    const int64_t keys = visible_.seen(query_ + rows_ - 1);
-    for (int64_t key = 0; key < keys; key += kForwardKeys) {
+    const int64_t first = visible_.keys_of(query_).begin, end = visible_.keys_of(query_ + rows_ - 1).end;
+    for (int64_t key = first / kForwardKeys * kForwardKeys; key < end; key += kForwardKeys) {
       for (int64_t tile_row = 0; tile_row < rows_; tile_row += kMR) add_keys(tile_row, key);
     }
     finish_rows();
@@ -85,82 +86,90 @@ class ForwardTask {
   // Online softmax update of kMR query rows with the keys from `key` on, at most kForwardKeys of them: updates
   // maxima, sums and y (+= P V).
   void add_keys(int64_t tile_row, int64_t key) {
-    int64_t seen[kMR];  // length of each row's key range in this tile; padding rows repeat the last row
+    const auto in_tile = [&](int64_t k) { return std::clamp<int64_t>(k - key, 0, kForwardKeys); };
+    PositionRange<int64_t> rows[kMR];  // padding rows repeat the last row
     for (int64_t r = 0; r < kMR; ++r) {
-      const int64_t row = std::min(tile_row + r, rows_ - 1);
-      seen[r] = std::clamp<int64_t>(visible_.seen(query_ + row) - key, 0, kForwardKeys);
+      rows[r] = visible_.keys_of(query_ + std::min(tile_row + r, rows_ - 1));
+      ranges_[r] = {in_tile(rows[r].begin), in_tile(rows[r].end)};
     }
-    const int64_t most = seen[kMR - 1];
-    if (most == 0) return;
+    first_ = ranges_[0].begin / panel_width<T>() * panel_width<T>();
+    end_ = ranges_[kMR - 1].end;
+    if (ranges_[0].begin >= end_) return;
+    is_first_tile_ = rows[0].begin >= key;
+    const bool is_last_tile = rows[kMR - 1].end <= key + kForwardKeys;
     const D d;
-    score_tile(tile_row, key, seen);
-    for (int64_t r = 0; r < kMR; ++r) bases_[r] = raise_maximum(tile_row + r, scores_ + r * kForwardKeys, most, key);
-    weights_of_tile(tile_row, key, most);
-    const bool is_last = visible_.seen(query_ + std::min(tile_row + kMR, rows_) - 1) <= key + kForwardKeys;
-    if (is_last) finish_sums(tile_row);
+    score_tile(tile_row, key);
+    for (int64_t r = 0; r < kMR; ++r) bases_[r] = raise_maximum(tile_row + r, scores_ + r * kForwardKeys);
+    weights_of_tile(tile_row, key);
+    if (is_last_tile) finish_sums(tile_row);
     const OperandA<T> weights{scores_, kForwardKeys, 1};
     for_each_register_tile(d, head_size_, [&](int64_t c, auto tile) HWY_ATTR {
       T* y = y_.data + tile_row * y_.stride + c;
       const T* values = values_.data + key * values_.stride + c;
-      if (key > 0) tile.load(d, y, y_.stride);
-      tile.add(d, weights, values, values_.stride, 0, seen[0]);
-      tile.add_where(d, weights, values, values_.stride, seen[0], most,
-                     [&](int64_t r, int64_t k) { return k < seen[r]; });
-      if (is_last) tile.scale(d, factors_ + tile_row);
+      if (!is_first_tile_) tile.load(d, y, y_.stride);
+      add_masked(tile, d, weights, values, values_.stride,
+                 {ranges_[0].begin, ranges_[kMR - 1].begin, ranges_[0].end, end_},
+                 [&](int64_t r, int64_t k) { return k >= ranges_[r].begin && k < ranges_[r].end; });
+      if (is_last_tile) tile.scale(d, factors_ + tile_row);
       tile.store(d, y, y_.stride);
     });
   }
 
-  // Scores of kMR rows, -Inf for masked keys.
-  HWY_INLINE void score_tile(int64_t tile_row, int64_t key, const int64_t* seen) {
+  // Scores of kMR rows from key first_ of the tile on, -Inf for masked keys.
+  HWY_INLINE void score_tile(int64_t tile_row, int64_t key) {
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    const T* panels = key_panels_ + key * head_size_;
-    for_each_register_tile(d, seen[kMR - 1], [&](int64_t n, auto tile) HWY_ATTR {
-      tile.add(d, {queries_.data + tile_row * queries_.stride, queries_.stride, 1}, panels + n * head_size_,
-               panel_width<T>(), 0, head_size_);
+    const int64_t query = tile_row + query_ + p_.problem.keys - p_.problem.queries;  // its position among the keys
+    for_each_register_tile(d, end_ - first_, [&](int64_t offset, auto tile) HWY_ATTR {
+      const int64_t n = first_ + offset;
+      tile.add(d, {queries_.data + tile_row * queries_.stride, queries_.stride, 1},
+               key_panels_ + (key + n) * head_size_, panel_width<T>(), 0, head_size_);
       T* scores = scores_ + n;
-      if (n + 2 * lanes <= seen[0]) {
+      const bool all = n >= ranges_[kMR - 1].begin && n + 2 * lanes <= ranges_[0].end;
+      if (all && slope_ == 0) {
         tile.store(d, scores, kForwardKeys);
-      } else {
-        tile.each(d, [&](int64_t r, int64_t j, auto score) HWY_ATTR {
-          const int64_t count = std::max<int64_t>(seen[r] - n - j, 0);
-          hn::Store(first_lanes_or(d, score, count, hn::Set(d, -kInfinity)), d, scores + r * kForwardKeys + j);
-        });
+        return;
       }
+      tile.each(d, [&](int64_t r, int64_t j, auto score) HWY_ATTR {
+        if (slope_ != 0) score = add_alibi(d, score, slope_, visible_.first_key + key + n + j, query + r);
+        if (!all) score = lanes_within_or(d, score, {ranges_[r].begin - n - j, ranges_[r].end - n - j}, -kInfinity);
+        hn::Store(score, d, scores + r * kForwardKeys + j);
+      });
     });
   }
 
   // Updates the running maximum of a row with new scores and rescales the row's sums (denominator and y) to it. Returns
   // the value to subtract from the scores.
-  HWY_INLINE T raise_maximum(int64_t row, const T* scores, int64_t count, int64_t key) {
+  HWY_INLINE T raise_maximum(int64_t row, const T* scores) {
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     auto top = hn::Set(d, -kInfinity);
-    for (int64_t j = 0; j < count; j += lanes) top = larger(hn::Load(d, scores + j), top);
+    for (int64_t j = first_; j < end_; j += lanes) top = larger(hn::Load(d, scores + j), top);
     const T before = maxima_[row], maximum = std::max(before, largest_lane(d, top));
     maxima_[row] = maximum;
     // If all scores so far are -Inf, score - maximum would be NaN.
     const T base = maximum == -kInfinity ? T(0) : maximum;
-    if (key > 0 && maximum > before) scale_row(row, std::exp2(before - base));
+    if (!is_first_tile_ && maximum > before) scale_row(row, std::exp2(before - base));
     return base;
   }
 
   // Replaces scores with unnormalised probabilities; finish_sums() computes the normalising factor.
-  HWY_INLINE void weights_of_tile(int64_t tile_row, int64_t key, int64_t most) {
+  HWY_INLINE void weights_of_tile(int64_t tile_row, int64_t key) {
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     for (int64_t r = 0; r < kMR; ++r) {
       const int64_t row = tile_row + r;
-      if (dropout_.on()) dropout_.draw(task_.batch, head_, query_ + row, visible_.first_key + key, most);
+      if (dropout_.on()) {
+        dropout_.draw(task_.batch, head_, query_ + row, visible_.first_key + key + first_, end_ - first_);
+      }
       T* scores = scores_ + r * kForwardKeys;
       T* sums = sums_ + row * kLine<T>;
       const auto base = hn::Set(d, bases_[r]);
-      auto sum = key > 0 ? hn::Load(d, sums) : hn::Zero(d);
-      for (int64_t j = 0; j < most; j += lanes) {
+      auto sum = is_first_tile_ ? hn::Zero(d) : hn::Load(d, sums);
+      for (int64_t j = first_; j < end_; j += lanes) {
         const auto weight = exp2_of_negative(d, hn::Sub(hn::Load(d, scores + j), base));
         sum = hn::Add(sum, weight);
-        hn::Store(dropout_.on() ? dropout_.keep(d, weight, j) : weight, d, scores + j);
+        hn::Store(dropout_.on() ? dropout_.keep(d, weight, j - first_) : weight, d, scores + j);
       }
       hn::Store(sum, d, sums);
     }
@@ -220,6 +229,12 @@ class ForwardTask {
   Rows<T> y_ = {};
   T *key_panels_, *own_values_, *own_queries_, *own_y_, *maxima_, *sums_, *scores_;
   T bases_[kMR] = {};  // of the current kMR rows
+  // Key ranges of the current kMR rows within the current tile of keys; their union is within [first_, end_), where
+  // first_ is a multiple of the panel width.
+  PositionRange<int64_t> ranges_[kMR] = {};
+  int64_t first_ = 0, end_ = 0;
+  bool is_first_tile_ = false;  // the first with keys of these rows
+  T slope_ = 0;                 // of ALiBi, for the current head
   T totals_[kTileQueries] = {}, factors_[kTileQueries] = {};
   int64_t head_ = 0, query_ = 0, rows_ = 0;  // of the current query tile
 };

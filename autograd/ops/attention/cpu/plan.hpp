@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <utility>
 #include <vector>
 
 #include "autograd/core/shape.hpp"
 #include "autograd/cpu/line.hpp"
 #include "autograd/cpu/parallel.hpp"
+#include "autograd/ops/attention/alibi.hpp"
 #include "autograd/ops/attention/attention.hpp"
 #include "autograd/ops/attention/mask.hpp"
 
@@ -35,34 +37,48 @@ inline uint64_t first_word(const AttentionProblem& p, int64_t batch, int64_t hea
 inline uint64_t drop_below(const AttentionProblem& p) {
   return static_cast<uint64_t>(std::llround(p.dropout * 0x1p32));
 }
+// The slope of ALiBi for scores in units of log 2; 0 without ALiBi.
+template <class T>
+T slope_log2(const AttentionProblem& p, int64_t head) {
+  return p.alibi ? static_cast<T>(alibi_slope<double>(head, p.heads) * std::numbers::log2e) : T(0);
+}
 inline bool drops_all(const AttentionProblem& p) { return drop_below(p) > 0xFFFFFFFFu; }
 
-// The mask of one sequence with its keys counted from the first valid one, first_key: a query in [first_query,
-// end_query) attends to keys [first_key, first_key + seen(query)), at least one key; all other queries attend to no
-// key.
+// The mask of one sequence with its keys counted from first_key, the first one that any query attends to: a query in
+// [first_query, end_query) attends to at least one of `keys` keys; all other queries and keys are masked completely.
 struct KeyRange {
   AttentionMask<int64_t> mask;
   int64_t first_key, keys;
   int64_t first_query, end_query;
 
-  // Number of keys in the key range of a query; non-decreasing in `query`.
-  int64_t seen(int64_t query) const { return std::max<int64_t>(0, mask.of_queries.of(query).end - first_key); }
-  // The first query whose key range contains key first_key + key.
-  int64_t first_query_seeing(int64_t key) const { return mask.of_keys.of(first_key + key).begin; }
+  // The key range of a query; begin and end never decrease with the query.
+  PositionRange<int64_t> keys_of(int64_t query) const {
+    const PositionRange<int64_t> range = mask.of_queries.of(query);
+    return {range.begin - first_key, range.end - first_key};
+  }
+  // The queries that attend to key first_key + key.
+  PositionRange<int64_t> queries_of(int64_t key) const { return mask.of_keys.of(first_key + key); }
 };
 
 inline KeyRange visibility(const AttentionProblem& p, int64_t batch) {
-  const int64_t length = p.lengths ? p.lengths.as<int32_t>()[batch] : p.keys;
-  const AttentionMask<int64_t> mask = attention_mask<int64_t>({.queries = p.queries,
-                                                               .keys = p.keys,
-                                                               .length = length,
-                                                               .causal = p.causal,
-                                                               .pads_left = p.side == PaddingSide::left,
-                                                               .drops_all = drops_all(p)});
+  const auto document = [&](const ConstTensorRef& positions) {
+    return positions ? positions.as<int32_t>() + batch * p.queries : nullptr;
+  };
+  const AttentionMask<int64_t> mask =
+      attention_mask<int64_t>({.queries = p.queries,
+                               .keys = p.keys,
+                               .length = p.lengths ? p.lengths.as<int32_t>()[batch] : p.keys,
+                               .window = p.window,
+                               .causal = p.causal,
+                               .pads_left = p.side == PaddingSide::left,
+                               .drops_all = drops_all(p),
+                               .row_begin = document(p.document_begin),
+                               .row_end = document(p.document_end)});
   const MaskRange<int64_t>& rows = mask.of_queries;
+  const PositionRange<int64_t> keys = rows.of_any({rows.first_row, rows.end_row});
   return {.mask = mask,
-          .first_key = rows.begin,
-          .keys = length,
+          .first_key = keys.begin,
+          .keys = keys.end - keys.begin,
           .first_query = rows.first_row,
           .end_query = std::max(rows.first_row, rows.end_row)};
 }

@@ -7,18 +7,24 @@
 #define HEED_AUTOGRAD_OPS_ATTENTION_SOFTMAX_HPP
 #endif
 
+#include <algorithm>
 #include <numbers>
 
 #include "autograd/cpu/simd.hpp"
+#include "autograd/ops/attention/mask.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-// The first n lanes of v, `other` in the remaining lanes; all of v if n >= Lanes.
+// The lanes of v within [range.begin, range.end), `other` in the remaining ones.
 template <class D>
-HWY_INLINE Vec<D> first_lanes_or(D d, Vec<D> v, int64_t n, Vec<D> other) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  return n >= lanes ? v : hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(n)), v, other);
+HWY_INLINE Vec<D> lanes_within_or(D d, Vec<D> v, PositionRange<int64_t> range, hn::TFromD<D> other) {
+  const auto first = [&](int64_t n) HWY_ATTR {
+    return hn::FirstN(d, static_cast<size_t>(std::clamp<int64_t>(n, 0, static_cast<int64_t>(hn::Lanes(d)))));
+  };
+  const auto rest = hn::Set(d, other);
+  if (range.end < static_cast<int64_t>(hn::Lanes(d))) v = hn::IfThenElse(first(range.end), v, rest);
+  return range.begin > 0 ? hn::IfThenElse(first(range.begin), rest, v) : v;
 }
 
 template <class D, class T = hn::TFromD<D>>

@@ -81,6 +81,28 @@ HWY_INLINE void unpack_rows(const T* HWY_RESTRICT from, int64_t rows, int64_t co
   }
 }
 
+// The sum index of a masked GEMM, for the rows of one register tile: [all_begin, all_end) contributes to every row, the
+// rest of [begin, end) only to some.
+struct MaskedSteps {
+  int64_t begin, all_begin, all_end, end;
+};
+
+// Adds A * B to a register tile; step k contributes to row r only if uses(r, k).
+template <class Tile, class D, class T, class Uses>
+HWY_INLINE void add_masked(Tile& tile, D d, const OperandA<T>& a, const T* b, int64_t b_stride,
+                           const MaskedSteps& steps, const Uses& uses) {
+  const int64_t all_end = std::max(steps.all_begin, steps.all_end);
+  tile.add_where(d, a, b, b_stride, steps.begin, std::min(steps.all_begin, steps.end), uses);
+  tile.add(d, a, b, b_stride, steps.all_begin, all_end);
+  tile.add_where(d, a, b, b_stride, all_end, steps.end, uses);
+}
+
+// v, the scores of keys `key` and following in units of log 2, plus the bias of ALiBi, slope * (key - query).
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE Vec<D> add_alibi(D d, Vec<D> v, T slope, int64_t key, int64_t query) {
+  return hn::MulAdd(hn::Iota(d, static_cast<T>(key - query)), hn::Set(d, slope), v);
+}
+
 // NOLINTNEXTLINE(google-readability-namespace-comments)
 }  // namespace heed::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

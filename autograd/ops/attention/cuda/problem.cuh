@@ -4,10 +4,12 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "autograd/cuda/element.cuh"
+#include "autograd/ops/attention/alibi.hpp"
 #include "autograd/ops/attention/attention.hpp"
 #include "autograd/ops/attention/mask.hpp"
 #include "autograd/ops/dropout.hpp"
@@ -20,8 +22,9 @@ constexpr int kMostPositions = 1 << 29;
 
 struct AttentionShape {
   int batch, queries, keys, heads, kv_heads, head_size;
-  bool causal, pads_left, drops, drops_all;
-  const int32_t* lengths;
+  int window;  // 0: none
+  bool causal, pads_left, alibi, drops, drops_all;
+  const int32_t *lengths, *document_begin, *document_end;
   float scale, scale_log2;  // factor of the scores; scale_log2 = scale * log2(e), for the base-2 softmax
   RandomStream random;
   uint64_t first_row;
@@ -41,11 +44,15 @@ inline AttentionShape attention_shape(const AttentionProblem& p) {
           .heads = position(p.heads),
           .kv_heads = position(p.kv_heads),
           .head_size = position(p.head_size),
+          .window = position(std::min<int64_t>(p.window, kMostPositions)),
           .causal = p.causal,
           .pads_left = p.side == PaddingSide::left,
+          .alibi = p.alibi,
           .drops = p.dropout > 0,
           .drops_all = threshold > 0xFFFFFFFFu,
           .lengths = elements<int32_t>(p.lengths),
+          .document_begin = elements<int32_t>(p.document_begin),
+          .document_end = elements<int32_t>(p.document_end),
           .scale = static_cast<float>(p.scale),
           .scale_log2 = static_cast<float>(p.scale * std::numbers::log2e),
           .random = p.random,
@@ -57,13 +64,32 @@ inline AttentionShape attention_shape(const AttentionProblem& p) {
 using Span = PositionRange<int>;
 using MaskRange = heed::MaskRange<int>;
 
+// Whether a tile of scores can be masked in part, apart from padding.
+__device__ inline bool masks_partially(const AttentionShape& s) { return s.causal || s.document_begin != nullptr; }
+
+// The bias of ALiBi of one head, for scores in units of log 2.
+struct Alibi {
+  float slope;  // 0 without ALiBi
+  int shift;    // position of query 0 among the keys
+
+  __device__ Alibi(const AttentionShape& s, int head)
+      : slope(s.alibi ? alibi_slope<float>(head, s.heads) * static_cast<float>(std::numbers::log2e) : 0.0f),
+        shift(s.keys - s.queries) {}
+  __device__ bool is_on() const { return slope != 0; }
+  __device__ float bias(int query, int key) const { return slope * static_cast<float>(key - shift - query); }
+};
+
 __device__ inline AttentionMask<int> mask_of(const AttentionShape& s, int batch) {
+  const int64_t first = static_cast<int64_t>(batch) * s.queries;
   return attention_mask<int>({.queries = s.queries,
                               .keys = s.keys,
                               .length = s.lengths != nullptr ? s.lengths[batch] : s.keys,
+                              .window = s.window,
                               .causal = s.causal,
                               .pads_left = s.pads_left,
-                              .drops_all = s.drops_all});
+                              .drops_all = s.drops_all,
+                              .row_begin = s.document_begin != nullptr ? s.document_begin + first : nullptr,
+                              .row_end = s.document_end != nullptr ? s.document_end + first : nullptr});
 }
 
 // The tile of a thread block: a tile of rows of one head of one sequence.

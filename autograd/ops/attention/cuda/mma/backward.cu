@@ -15,8 +15,8 @@
 // This limits the kernels to 60 to 67 % of the bf16 peak, which is what mma.sync reaches, or to 37 to 40 %.
 // Order: dQ over ascending keys, dK and dV over ascending heads and queries. No atomics, so runs are bitwise
 // reproducible.
-// NaN: as in cuda/mma/forward.cu, if any accumulator is NaN (and causal), everything is computed again, with an
-// exact mask in partially masked tiles.
+// NaN: as in cuda/mma/forward.cu, if any accumulator is NaN (and masks_partially()), everything is computed again, with
+// an exact mask in partially masked tiles.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/ops/attention/cuda/mma/tile.cuh"
 #include "autograd/ops/attention/cuda/path.hpp"
@@ -55,10 +55,10 @@ struct Backward {
   }
 };
 
-// Replaces the scores with P (after dropout) and products = dY V^T with dS. of_query(m, j, e) returns lse and delta of
-// the query of the element.
+// Replaces the scores, which are multiplied by `scale` here, with P (after dropout) and products = dY V^T with dS.
+// of_query(m, j, e) returns lse and delta of the query of the element.
 template <int kBlocks, class OfQuery>
-__device__ __forceinline__ void weigh(const AttentionShape& shape, Fragment<kBlocks, kOthers>& scores,
+__device__ __forceinline__ void weigh(const AttentionShape& shape, float scale, Fragment<kBlocks, kOthers>& scores,
                                       Fragment<kBlocks, kOthers>& products, bool all,
                                       const FragmentKeyRanges<kBlocks>& seen, const unsigned (&kept)[kBlocks],
                                       const OfQuery& of_query) {
@@ -73,7 +73,7 @@ __device__ __forceinline__ void weigh(const AttentionShape& shape, Fragment<kBlo
       for (int e = 0; e < 4; ++e) {
         const Statistics statistics = of_query(m, j, e);
         float &weight = scores.at[m][j][e], &product = products.at[m][j][e];
-        weight = power_of_2(weight * shape.scale_log2 - statistics.lse_log2);
+        weight = power_of_2(weight * scale - statistics.lse_log2);
         product = weight * (product * shape.keep_scale - statistics.delta);
       }
     }
@@ -119,6 +119,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(cons
   tiles.q_or_k.load_async(rows_of<__nv_bfloat16>(p.q, place.batch, place.head), shape.head_size, query, part);
   tiles.dy_or_v.load_async(rows_of<__nv_bfloat16>(p.dy, place.batch, place.head), shape.head_size, query, part);
   cp_async_commit();
+  const Alibi alibi(shape, place.head);
   Statistics statistics[kBlocks][2];
 #pragma unroll
   for (int n = 0; n < 2 * kBlocks; ++n) {
@@ -148,12 +149,14 @@ __global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(cons
       auto scores = products<kBlocks>(tiles.q_or_k, row, other.k_or_q);
       auto dscores = products<kBlocks>(tiles.dy_or_v, row, other.v_or_dy);
       const bool all = mask_range.all(mine, {key, key + kOthers});
-      weigh(shape, scores, dscores, all, FragmentKeyRanges<kBlocks>(mask_range, first, key), kept,
+      if (alibi.is_on()) scale_and_add_bias<true>(scores, shape.scale_log2, alibi, first, key);
+      weigh(shape, alibi.is_on() ? 1.0f : shape.scale_log2, scores, dscores, all,
+            FragmentKeyRanges<kBlocks>(mask_range, first, key), kept,
             [&](int m, int, int e) { return statistics[m][e / 2]; });
       add_pairs(dscores, other.k_or_q, dq, pass > 0 && !all, mask_range, first, key);
     }
     cp_async_wait<0>();
-    if (!shape.causal || !__syncthreads_or(dq.holds_nan())) break;
+    if (!masks_partially(shape) || !__syncthreads_or(dq.holds_nan())) break;
   }
   dq.scale(shape.scale);
   store_rows(rows_of<__nv_bfloat16>(p.dq, place.batch, place.head), shape.head_size, first, shape.queries, part, dq,
@@ -230,7 +233,10 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
         auto scores = products<kBlocks>(tiles.q_or_k, row, other.k_or_q);
         auto dscores = products<kBlocks>(tiles.dy_or_v, row, other.v_or_dy);
         const bool all = mask_range.all(mine, {now.query, now.query + kOthers});
-        weigh(shape, scores, dscores, all, FragmentKeyRanges<kBlocks>(mask_range, first, now.query), kept,
+        const Alibi alibi(shape, now.head);
+        if (alibi.is_on()) scale_and_add_bias<false>(scores, shape.scale_log2, alibi, first, now.query);
+        weigh(shape, alibi.is_on() ? 1.0f : shape.scale_log2, scores, dscores, all,
+              FragmentKeyRanges<kBlocks>(mask_range, first, now.query), kept,
               [&](int, int j, int e) { return other.of_query[8 * j + pair() + e % 2]; });
         const bool exact = pass > 0 && !all;
         if (p.dv.data != nullptr) add_pairs(scores, other.v_or_dy, dv, exact, mask_range, first, now.query);
@@ -239,7 +245,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
       keep(buffer ^ 1, next_statistics);
     }
     cp_async_wait<0>();
-    if (!shape.causal || !__syncthreads_or(dk.holds_nan() || dv.holds_nan())) break;
+    if (!masks_partially(shape) || !__syncthreads_or(dk.holds_nan() || dv.holds_nan())) break;
   }
   dk.scale(shape.scale);
   dv.scale(shape.keep_scale);

@@ -13,8 +13,8 @@
 // Numbers: scores and accumulators in f32, P rounded to bf16 for the second GEMM.
 // Order: keys ascending; a row depends neither on other rows nor on the grid.
 // NaN: a probability of 0 does not hide a NaN or Inf of a masked value, which enters a row in a partially masked tile
-// (only if causal: padding is loaded as 0). So if any accumulator of the thread block is NaN, everything is computed
-// again, with add_seen() in partially masked tiles.
+// (only if masks_partially(): padding is loaded as 0). So if any accumulator of the thread block is NaN, everything is
+// computed again, with add_seen() in partially masked tiles.
 #include "autograd/cuda/launch.cuh"
 #include "autograd/ops/attention/cuda/mma/tile.cuh"
 #include "autograd/ops/attention/cuda/path.hpp"
@@ -107,7 +107,7 @@ class ForwardBlock {
 #pragma unroll 1
     for (int exact = 0; exact < 2; ++exact) {
       run_over(keys, exact > 0);
-      if (!p_.shape.causal || !__syncthreads_or(sums_.holds_nan())) break;
+      if (!masks_partially(p_.shape) || !__syncthreads_or(sums_.holds_nan())) break;
     }
     finish();
   }
@@ -147,9 +147,15 @@ class ForwardBlock {
       cp_async_commit();
       if (!takes_part) continue;
       const bool all = mask_range_.all(queries, {key, key + kKeys});
-      if (p_.shape.scale_log2 < 0) weights.scale(-1);
+      float scale = fabsf(p_.shape.scale_log2);
+      if (const Alibi alibi(p_.shape, place_.head); alibi.is_on()) {
+        scale_and_add_bias<true>(weights, p_.shape.scale_log2, alibi, query_, key);
+        scale = 1;
+      } else if (p_.shape.scale_log2 < 0) {
+        weights.scale(-1);
+      }
       if (!all) mask_scores(weights, FragmentKeyRanges<kBlocks>(mask_range_, query_, key));
-      softmax_.take(weights, fabsf(p_.shape.scale_log2), sums_);
+      softmax_.take(weights, scale, sums_);
       if (p_.shape.drops) {
         weights.clear_unless([&](int m, int j, int e) { return (kept[m] >> (4 * j + e) & 1u) != 0; });
       }

@@ -226,6 +226,25 @@ __device__ __forceinline__ void add_seen(const PackedWeights<kBlocks, kOthers>& 
   }
 }
 
+// scores = scale * scores + ALiBi's bias. Rows from `first_row` on and columns from `column` on are queries and keys,
+// or keys and queries.
+template <bool kRowsAreQueries, int kBlocks, int kOthers>
+__device__ __forceinline__ void scale_and_add_bias(Fragment<kBlocks, kOthers>& scores, float scale, const Alibi& alibi,
+                                                   int first_row, int column) {
+#pragma unroll
+  for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+    for (int j = 0; j < kOthers / 8; ++j) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int row = first_row + 16 * m + group() + e / 2 * 8, other = column + 8 * j + pair() + e % 2;
+        float& score = scores.at[m][j][e];
+        score = score * scale + (kRowsAreQueries ? alibi.bias(row, other) : alibi.bias(other, row));
+      }
+    }
+  }
+}
+
 // Dropout mask of a lane, 16 rows and up to 64 columns: bit 4 j + e is set if element e of fragment j is kept. Rows are
 // queries: two lanes hold the 4 keys of a Philox counter, and each computes the counter for one of their two rows.
 template <int kOthers>

@@ -54,10 +54,10 @@ struct Backward {
 };
 
 // Replaces the scores with P (after dropout) and products = dY V^T with dS. statistics(i, j) returns lse and delta of
-// the query of element (i, j).
-template <class Pairs, class Sees, class StatisticsOf>
+// the query of element (i, j), bias(i, j) the bias of its score.
+template <class Pairs, class Sees, class StatisticsOf, class BiasOf>
 __device__ __forceinline__ void weigh(const AttentionShape& shape, Pairs& scores, Pairs& products, unsigned kept,
-                                      const Sees& sees, const StatisticsOf& statistics) {
+                                      const Sees& sees, const StatisticsOf& statistics, const BiasOf& bias) {
   constexpr int kMine = sizeof(scores.at) / sizeof(scores.at[0]), kEach = sizeof(scores.at[0]) / sizeof(float);
 #pragma unroll
   for (int i = 0; i < kMine; ++i) {
@@ -65,7 +65,7 @@ __device__ __forceinline__ void weigh(const AttentionShape& shape, Pairs& scores
     for (int j = 0; j < kEach; ++j) {
       const auto [lse_log2, delta] = statistics(i, j);
       const bool is_kept = kept >> (i + kMine * j) & 1u, is_seen = sees(i, j);
-      const float weight = is_seen ? power_of_2(scores.at[i][j] * shape.scale_log2 - lse_log2) : 0.0f;
+      const float weight = is_seen ? power_of_2(scores.at[i][j] * shape.scale_log2 + (bias(i, j) - lse_log2)) : 0.0f;
       const float dweight = is_kept ? products.at[i][j] * shape.keep_scale : 0.0f;
       scores.at[i][j] = is_kept ? weight : 0.0f;
       products.at[i][j] = is_seen ? weight * (dweight - delta) : 0.0f;
@@ -86,6 +86,7 @@ __global__ void __launch_bounds__(kTileThreads) query_gradient_kernel(const Back
       keys = mask_range.of_any(queries);
   const auto k = rows_of<T>(p.k, place.batch, kv_head), v = rows_of<T>(p.v, place.batch, kv_head);
   const KeptWeights words(shape, place.batch, place.head);
+  const Alibi alibi(shape, place.head);
 
   load_tile(tiles.q_or_k, rows_of<T>(p.q, place.batch, place.head), p.format, query, part);
   load_tile(tiles.dy_or_v, rows_of<T>(p.dy, place.batch, place.head), p.format, query, part);
@@ -106,7 +107,8 @@ __global__ void __launch_bounds__(kTileThreads) query_gradient_kernel(const Back
     const unsigned kept = shape.drops ? kept_of_queries<kRows, kOthers>(words, query, key) : ~0u;
     weigh(
         shape, scores, dscores, kept, [&](int i, int j) { return all || seen.sees(i, j); },
-        [&](int i, int) { return statistics[i]; });
+        [&](int i, int) { return statistics[i]; },
+        [&](int i, int j) { return alibi.bias(query + row_of<kRows>(i), key + lane_of_group() + kLanes * j); });
     store_weights(tiles.pairs, dscores);
     __syncwarp();
     add_weighted(tiles.pairs, tiles.other_k_or_q, dq, all, seen);
@@ -133,6 +135,7 @@ __global__ void __launch_bounds__(kTileThreads) key_gradient_kernel(const Backwa
   for (int head = place.head * group; head < (place.head + 1) * group; ++head) {
     const auto q = rows_of<T>(p.q, place.batch, head), dy = rows_of<T>(p.dy, place.batch, head);
     const KeptWeights words(shape, place.batch, head);
+    const Alibi alibi(shape, head);
     for (int query = queries.begin / kOthers * kOthers; query < queries.end; query += kOthers) {
       __syncthreads();  // all threads have read the previous q and dy
       load_tile(tiles.other_k_or_q, q, p.format, query, queries);
@@ -148,7 +151,8 @@ __global__ void __launch_bounds__(kTileThreads) key_gradient_kernel(const Backwa
       const unsigned kept = shape.drops ? kept_of_keys<kRows, kOthers>(words, key, query) : ~0u;
       weigh(
           shape, scores, dscores, kept, [&](int i, int j) { return all || seen.sees(i, j); },
-          [&](int, int j) { return tiles.of_query[lane_of_group() + kLanes * j]; });
+          [&](int, int j) { return tiles.of_query[lane_of_group() + kLanes * j]; },
+          [&](int i, int j) { return alibi.bias(query + lane_of_group() + kLanes * j, key + row_of<kRows>(i)); });
       if (p.dv.data != nullptr) {
         store_weights(tiles.pairs, scores);
         __syncwarp();

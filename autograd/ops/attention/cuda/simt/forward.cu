@@ -54,13 +54,18 @@ struct SoftmaxRows {
   }
 };
 
+// Scales the scores of queries `query` and following with keys `key` and following, and adds ALiBi's bias; masked
+// scores become -Inf.
 template <int kQueries, int kKeys>
-__device__ void mask_scores(Sums<kQueries, kKeys>& scores, float scale, bool all, const RowKeyRanges<kQueries>& seen) {
+__device__ void finish_scores(Sums<kQueries, kKeys>& scores, float scale, const Alibi& alibi, bool all,
+                              const RowKeyRanges<kQueries>& seen, int query, int key) {
 #pragma unroll
   for (int i = 0; i < kQueries / kGroups; ++i) {
 #pragma unroll
     for (int j = 0; j < kKeys / kLanes; ++j) {
-      scores.at[i][j] = all || seen.sees(i, j) ? scores.at[i][j] * scale : -INFINITY;
+      const float score =
+          scores.at[i][j] * scale + alibi.bias(query + row_of<kQueries>(i), key + lane_of_group() + kLanes * j);
+      scores.at[i][j] = all || seen.sees(i, j) ? score : -INFINITY;
     }
   }
 }
@@ -78,6 +83,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_kernel(const Forward p
       keys = mask_range.of_any(queries);
   const auto k = rows_of<T>(p.k, place.batch, kv_head), v = rows_of<T>(p.v, place.batch, kv_head);
   const KeptWeights words(shape, place.batch, place.head);
+  const Alibi alibi(shape, place.head);
 
   load_tile(tiles.q, rows_of<T>(p.q, place.batch, place.head), p.format, query, part);
   Sums<kQueries, kColumns> sums{};
@@ -90,7 +96,7 @@ __global__ void __launch_bounds__(kTileThreads) attention_kernel(const Forward p
     const bool all = mask_range.all(queries, {key, key + kKeys});
     const RowKeyRanges<kQueries> seen(mask_range, query, key);
     auto weights = products(tiles.q, tiles.k);
-    mask_scores(weights, shape.scale_log2, all, seen);
+    finish_scores(weights, shape.scale_log2, alibi, all, seen, query, key);
     softmax.take(weights, sums);
     if (shape.drops) drop(weights, kept_of_queries<kQueries, kKeys>(words, query, key));
     store_weights(tiles.weights, weights);
