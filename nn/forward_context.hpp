@@ -20,8 +20,8 @@ struct ForwardContext {
   // The tokens follow those in the cache, and their keys and values are appended to it. nullptr: the tokens are the
   // whole sequence.
   KvCache* cache = nullptr;
-  DocumentRanges documents = {};  // of the tokens; none: each sequence is one document
-  ForwardHook* hook = nullptr;  // qkv() and heads() are not called with a cache
+  DocumentRanges documents = {};  // of the tokens, whose positions then count from the document's beginning
+  ForwardHook* hook = nullptr;    // qkv() and heads() are not called with a cache
 
   int64_t first_position() const { return cache == nullptr ? 0 : cache->length(); }
 

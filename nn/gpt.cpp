@@ -4,6 +4,7 @@
 
 #include "autograd/ops/cross_entropy.hpp"
 #include "autograd/ops/dropout.hpp"
+#include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/embedding.hpp"
 #include "autograd/tape.hpp"
 
@@ -25,6 +26,13 @@ void check(const GptConfig& c) {
   require<ConfigError>(!c.window_pattern.empty() && c.window_pattern.find_first_not_of("SL") == std::string::npos,
                        "Gpt: window_pattern = \"{}\", it must be letters S (sliding window) and L (all keys)",
                        c.window_pattern);
+}
+
+// table (positions, C). slice() has no gradient, which is fine: with a cache there is no graph.
+Tensor add_position_embedding(const Tensor& x, const Tensor& table, const ForwardContext& context) {
+  if (context.documents.positions) return add(x, embedding(table, context.documents.positions));
+  const int64_t first = context.first_position(), rows = table.shape()[0], width = table.shape()[1];
+  return add_positions(x, first == 0 ? table : table.slice(first * width, {rows - first, width}));
 }
 
 }  // namespace
@@ -64,12 +72,8 @@ Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multi
 Tensor Gpt::embed(const Tensor& tokens, const ForwardContext& context) const {
   const NameScope scope("embedding");
   Tensor x = embedding(token_embedding_.tensor(), tokens);
-  if (config_.position == Position::learned || config_.position == Position::sinusoidal) {
-    const Tensor& all = config_.position == Position::learned ? position_embedding_.tensor() : sinusoids_;
-    const int64_t first = context.first_position(), width = config_.d_model;
-    // slice() has no gradient, which is fine: with a cache there is no graph.
-    x = add_positions(x, first == 0 ? all : all.slice(first * width, {config_.seq_len - first, width}));
-  }
+  if (config_.position == Position::learned) x = add_position_embedding(x, position_embedding_.tensor(), context);
+  if (config_.position == Position::sinusoidal) x = add_position_embedding(x, sinusoids_, context);
   return dropout(x, context.training ? config_.dropout : 0.0, context.random(0, DropoutPlace::embedding),
                  context.first_row * tokens.shape()[1]);
 }

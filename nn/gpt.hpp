@@ -1,8 +1,8 @@
 // A causal language model: embeddings, Transformer blocks, final LayerNorm (Pre-LN only), output head.
 //   tokens i32 (B, T), T <= seq_len -> logits (B, T, V)
-// Positions: learned or sinusoidal (Vaswani et al. 2017) embeddings, ALiBi in attention, or none. With tied embeddings the weight of the head
-// is that of the token embedding. Initialisation as in GPT-2 (Radford et al. 2019): normal with init_std, for the
-// projections into the residual stream with init_std / sqrt(2 L); biases 0.
+// Positions: learned or sinusoidal (Vaswani et al. 2017) embeddings, ALiBi in attention, or none. With tied embeddings
+// the weight of the head is that of the token embedding. Initialisation as in GPT-2 (Radford et al. 2019): normal with
+// init_std, for the projections into the residual stream with init_std / sqrt(2 L); biases 0.
 #pragma once
 
 #include <memory>

@@ -25,7 +25,8 @@ struct GptConfig {
   Position position = Position::learned;
   int64_t sliding_window = 0;        // keys that a query attends to, with its own; 0: all
   std::string window_pattern = "S";  // one letter per layer, repeated: S has the sliding window, L (long) all keys
-  // The token that ends a document: attention does not cross it. -1: none. Set from the dataset, not from [model].
+  // The token that ends a document: attention does not cross it, and positions count from 0 again after it. -1: none.
+  // Set from the dataset, not from [model].
   int32_t document_separator = -1;
   double dropout = 0.0;
   double attention_dropout = 0.0;
@@ -40,6 +41,16 @@ struct GptConfig {
   // The sliding window of a layer; 0: none.
   int64_t window(int64_t layer) const {
     return window_pattern[static_cast<size_t>(layer) % window_pattern.size()] == 'S' ? sliding_window : 0;
+  }
+  // Keys that a query attends to, on average over the queries of a sequence of seq_len tokens and over the layers:
+  // seq_len / 2 without a window.
+  double mean_keys() const {
+    double sum = 0;
+    for (int64_t layer = 0; layer < num_layers; ++layer) {
+      const auto length = static_cast<double>(seq_len), most = static_cast<double>(window(layer));
+      sum += most == 0 || most >= length ? length / 2 : most - most * most / (2 * length);
+    }
+    return sum / static_cast<double>(num_layers);
   }
   // Initial std of the projections into the residual stream: it keeps the variance of the sum over all 2 L of them
   // (GPT-2).

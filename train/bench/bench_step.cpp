@@ -95,7 +95,7 @@ StepBench measure(const Config& given, const BenchStepOptions& options, comm::Pr
   bench.ceilings = {bench.device, copy_bandwidth(bench.device),
                     gemm_rate(config.train.precision, bench.device, m, tokens)};
   bench.weight_flops = 6.0 * static_cast<double>(trainer.model().gemm_weights());
-  bench.attention_flops = 6.0 * static_cast<double>(m.num_layers * m.seq_len * m.d_model);
+  bench.attention_flops = 12.0 * static_cast<double>(m.num_layers * m.d_model) * m.mean_keys();
   return bench;
 }
 

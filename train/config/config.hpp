@@ -63,6 +63,7 @@ struct DataConfig {
   double test_fraction = 0.0;
   int64_t val_lines = 0;  // split by lines: number of lines; 0: val_fraction decides
   int64_t test_lines = 0;
+  std::string document_separator;  // text, tokens: the text of the token that ends a document; empty: none
 
   bool is_synthetic() const { return source != DataSource::text && source != DataSource::tokens; }
   bool is_markov_chain() const { return source == DataSource::ngram || source == DataSource::skip; }

@@ -146,6 +146,8 @@ void check_model(const Config& config) {
   require_rule(model.num_heads % model.num_kv_heads == 0, config, {"model.num_heads", "model.num_kv_heads"},
                "num_heads = {} is not a multiple of num_kv_heads = {}: change one of them", model.num_heads,
                model.num_kv_heads);
+  require_rule(model.sliding_window > 0 || !config.given.contains("model.window_pattern"), config,
+               {"model.window_pattern"}, "window_pattern has no effect without sliding_window: remove it or set that");
 }
 
 void check_offsets(const Config& config) {

@@ -152,6 +152,21 @@ ValueFormat<bool> boolean() {
   return {"true or false", read, [](const bool& value) { return value ? "true" : "false"; }};
 }
 
+ValueFormat<std::string> text() {
+  const auto read = [](const ConfigValue& value) { return get_if_passing<std::string>(value, is_utf8); };
+  return {"a string in UTF-8", read, [](const std::string& value) { return quote(value); }, true};
+}
+
+ValueFormat<std::string> letters(const std::string& allowed, size_t most) {
+  const auto read = [=](const ConfigValue& value) {
+    return get_if_passing<std::string>(value, [&](const std::string& held) {
+      return !held.empty() && held.size() <= most && held.find_first_not_of(allowed) == std::string::npos;
+    });
+  };
+  return {fmt::format("a string of 1 to {} letters {}", most, fmt::join(allowed, " or ")), read,
+          [](const std::string& value) { return quote(value); }, true};
+}
+
 ValueFormat<std::string> path_name() {
   const auto read = [](const ConfigValue& value) {
     std::optional<std::string> path = get_if_passing<std::string>(value, is_plain);

@@ -60,6 +60,9 @@ ValueFormat<double> number(double low, double high);  // also accepts integers; 
 ValueFormat<double> number_or_zero(double low, double high);
 ValueFormat<uint32_t> seed_number();
 ValueFormat<bool> boolean();
+ValueFormat<std::string> text();
+// A string of one or more of these letters, at most `most` of them.
+ValueFormat<std::string> letters(const std::string& allowed, size_t most);
 // Its read() expands a leading ~ in a path. It throws what expand_home() throws, and ConfigError if the home directory
 // is not plain UTF-8 text.
 ValueFormat<std::string> path_name();

@@ -41,6 +41,10 @@ void add_text_keys(Table<DataConfig>& source) {
       .add("test_lines", &DataConfig::test_lines, integer(0, 1'000'000'000),
            "number of lines for the test split; 0: test_fraction decides")
       .only_with("data.split", {"lines"});
+  source
+      .add("document_separator", &DataConfig::document_separator, text(),
+           "text of the token that ends a document, such as \"\\n\": attention does not cross it; \"\": none")
+      .only_with("data.source", {"text", "tokens"});
 }
 
 // Keys of one synthetic dataset each.

@@ -22,9 +22,16 @@ void add_model_keys(std::vector<KeySpec>& keys) {
             choice<Activation>({{"gelu", Activation::gelu}, {"relu", Activation::relu}}),
             "MLP activation; \"gelu\" is the tanh approximation");
   model.add("position", &GptConfig::position,
-            choice<Position>(
-                {{"learned", Position::learned}, {"sinusoidal", Position::sinusoidal}, {"none", Position::none}}),
-            "position embedding, added to the token embedding");
+            choice<Position>({{"learned", Position::learned},
+                              {"sinusoidal", Position::sinusoidal},
+                              {"alibi", Position::alibi},
+                              {"none", Position::none}}),
+            "\"learned\", \"sinusoidal\": a position embedding, added to the token embedding; \"alibi\": a bias on the "
+            "attention scores, linear in the distance (Press et al.)");
+  model.add("sliding_window", &GptConfig::sliding_window, integer(0, 1'048'576),
+            "a token attends to this many tokens, itself and those before it, as in Hugging Face; 0: to all before it");
+  model.add("window_pattern", &GptConfig::window_pattern, letters("SL", 1024),
+            "which layers have the sliding window, a letter for each layer, repeated: S (short) has it, L (long) not");
   // p = 1, or a p that rounds to 1, would drop every element.
   model.add("dropout", &GptConfig::dropout, number(0, 0.99), "dropout probability on embeddings and residual branches");
   model.add("attention_dropout", &GptConfig::attention_dropout, number(0, 0.99),

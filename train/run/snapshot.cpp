@@ -254,7 +254,9 @@ LoadedModel load_model(const CheckpointContent& content, const std::vector<std::
     loaded.tokenizer = read_from(content, [&] { return data::Tokenizer::parse(content.text("tokenizer")); });
   }
   nn::GptConfig model = loaded.config.model;
-  if (loaded.tokenizer != nullptr) model.vocab_size = loaded.tokenizer->vocab_size();
+  if (loaded.tokenizer != nullptr) {
+    set_from_data(model, loaded.config.data, loaded.tokenizer->vocab_size(), loaded.tokenizer.get());
+  }
   loaded.model = std::make_unique<nn::Gpt>(model, loaded.config.train.precision, device_here(loaded.config),
                                            nn::ParameterStore::kAlignment, nn::InitialWeights::zero);
   require_no_foreign_tensors(content, loaded.model->parameters());

@@ -12,6 +12,7 @@
 #include "data/text_dataset.hpp"
 #include "optim/adamw.hpp"
 #include "optim/sgd.hpp"
+#include "train/config/config_value.hpp"
 
 namespace heed::train {
 namespace {
@@ -86,6 +87,21 @@ std::unique_ptr<data::Dataset> make_dataset(const Config& config, std::shared_pt
     default:
       throw ConfigError("data.source has no such value");
   }
+}
+
+void set_from_data(nn::GptConfig& model, const DataConfig& data, int64_t vocab_size, const data::Tokenizer* tokenizer) {
+  model.vocab_size = vocab_size;
+  if (data.document_separator.empty() || tokenizer == nullptr) return;
+  const std::string named = fmt::format("data.document_separator = {}", quote(data.document_separator));
+  std::vector<int32_t> tokens;
+  try {
+    tokens = tokenizer->encode(data.document_separator);
+  } catch (const data::UnknownCharacterError& error) {
+    throw ConfigError(fmt::format("{}: {}", named, error.what()));
+  }
+  require<ConfigError>(tokens.size() == 1, "{} is {} tokens, it must be one token of the data's tokenizer", named,
+                       tokens.size());
+  model.document_separator = tokens[0];
 }
 
 Device choose_device(const Config& config) {

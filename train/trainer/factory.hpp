@@ -17,6 +17,9 @@ namespace heed::train {
 std::unique_ptr<data::Dataset> make_dataset(const Config& config,
                                             std::shared_ptr<const data::Tokenizer> tokenizer = nullptr,
                                             const data::Progress& progress = {});
+// Sets what the model's architecture has from the data: the vocabulary size (0: not known) and the document separator.
+// Throws ConfigError if the separator is not one token of the tokenizer.
+void set_from_data(nn::GptConfig& model, const DataConfig& data, int64_t vocab_size, const data::Tokenizer* tokenizer);
 // Resolves train.device on this machine. Throws DeviceError if it is cuda and no CUDA device can be used, ConfigError
 // for f64 on cuda.
 Device choose_device(const Config& config);

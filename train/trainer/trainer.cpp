@@ -86,7 +86,7 @@ void Trainer::build() {
   // Checked before the data is read, and again once the data determines the vocabulary size.
   require_host_memory(config_, device, false, ranks_.is_root());
   dataset_ = make_dataset(config_, nullptr, ranks_.is_root() ? text_progress() : data::Progress());
-  config_.model.vocab_size = dataset_->vocab_size();
+  set_from_data(config_.model, config_.data, dataset_->vocab_size(), dataset_->tokenizer());
   require_host_memory(config_, device, true, ranks_.is_root());
   loader_ = std::make_unique<data::BatchLoader>(*dataset_, config_.model.seq_len, config_.train.batch_size);
   model_ = std::make_unique<nn::Gpt>(config_.model, config_.train.precision, device,

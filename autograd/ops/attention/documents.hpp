@@ -8,9 +8,10 @@
 
 namespace heed {
 
-// Position t of a sequence belongs to the document at positions [begin[t], end[t]). i32 (B, T) both, or no tensors.
+// Token t of a sequence belongs to the document at [begin[t], end[t]), in which its position is positions[t] = t -
+// begin[t]. i32 (B, T) each, or no tensors.
 struct DocumentRanges {
-  Tensor begin, end;
+  Tensor begin = {}, end = {}, positions = {};
 };
 
 // The documents of tokens i32 (B, T): each ends with the separator token, which belongs to it, or with the sequence.
@@ -18,7 +19,7 @@ struct DocumentRanges {
 DocumentRanges document_ranges(const Tensor& tokens, int32_t separator);
 
 struct DocumentRangesForward {
-  TensorRef begin = {}, end = {};
+  TensorRef begin = {}, end = {}, positions = {};
   ConstTensorRef tokens = {};
   int32_t separator = 0;
 };

@@ -57,11 +57,11 @@ template <class Int>
 struct MaskOptions {
   Int queries, keys;  // of the tensors
   Int length;         // valid keys: the first ones, or with pads_left the last ones
-  Int window;         // 0: none; else a query attends to the last `window` keys up to its own position
-  bool causal, pads_left;
-  bool drops_all;  // dropout with probability 1: every row is masked
+  Int window = 0;     // 0: none; else a query attends to the last `window` keys up to its own position
+  bool causal = true, pads_left = false;
+  bool drops_all = false;  // dropout with probability 1: every row is masked
   // The document of each position of this sequence, [row_begin[i], row_end[i]); only if queries == keys. Or nullptr.
-  const int32_t *row_begin, *row_end;
+  const int32_t *row_begin = nullptr, *row_end = nullptr;
 };
 
 template <class Int>

@@ -1,5 +1,5 @@
 // Threads: a warp per sequence, 32 positions at a time: ascending for the beginnings, descending for the ends. The
-// lanes of separators are found by a ballot. Memory: tokens are read twice, 8 bytes are written per position; bound by
+// lanes of separators are found by a ballot. Memory: tokens are read twice, 12 bytes are written per position; bound by
 // latency, T / 32 steps twice. Integers only, so the results are always the same.
 #include "autograd/cuda/element.cuh"
 #include "autograd/cuda/launch.cuh"
@@ -10,7 +10,8 @@ namespace heed::cuda {
 namespace {
 
 __global__ void __launch_bounds__(kWarp)
-    document_ranges_kernel(int length, int32_t separator, int32_t* begin, int32_t* end, const int32_t* tokens) {
+    document_ranges_kernel(int length, int32_t separator, int32_t* begin, int32_t* end, int32_t* positions,
+                           const int32_t* tokens) {
   const int lane = static_cast<int>(threadIdx.x);
   const int64_t sequence = static_cast<int64_t>(blockIdx.x) * length;
   const auto separators = [&](int first) {
@@ -21,7 +22,9 @@ __global__ void __launch_bounds__(kWarp)
   for (int first = 0; first < length; first += kWarp) {
     const unsigned all = separators(first), before = all & ((1u << lane) - 1);
     if (first + lane < length) {
-      begin[sequence + first + lane] = before != 0 ? first + kWarp - __clz(static_cast<int>(before)) : document;
+      const int mine = before != 0 ? first + kWarp - __clz(static_cast<int>(before)) : document;
+      begin[sequence + first + lane] = mine;
+      positions[sequence + first + lane] = first + lane - mine;
     }
     if (all != 0) document = first + kWarp - __clz(static_cast<int>(all));
   }
@@ -41,7 +44,8 @@ void document_ranges(Context&, const DocumentRangesForward& p) {
   const int64_t sequences = p.tokens.shape[0], length = p.tokens.shape[1];
   if (p.tokens.shape.numel() == 0) return;
   launch(document_ranges_kernel, {blocks_for(sequences, 1), kWarp}, static_cast<int>(length), p.separator,
-         elements<int32_t>(p.begin), elements<int32_t>(p.end), elements<int32_t>(p.tokens));
+         elements<int32_t>(p.begin), elements<int32_t>(p.end), elements<int32_t>(p.positions),
+         elements<int32_t>(p.tokens));
 }
 
 }  // namespace heed::cuda
