@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "autograd/cpu/gemm/block_gemm.hpp"
+#include "autograd/cpu/gemm/few_rows_gemm.hpp"
 #include "autograd/cpu/gemm/onednn_gemm.hpp"
 #include "autograd/cpu/parallel.hpp"
 
@@ -53,6 +54,9 @@ bool is_empty(const Gemm<T, Out>& g) {
 
 template <class Out>
 void gemm_bf16(Context& context, const Gemm<Bf16, Out>& g) {
+  if constexpr (std::is_same_v<Out, Bf16>) {
+    if (suits_few_rows_gemm(g)) return few_rows_gemm(g);
+  }
   has_bf16_products() && !is_empty(g) ? run_onednn(g) : widened(context, g);
 }
 
@@ -69,24 +73,36 @@ void block_gemms(Context& context, Gemm<T> g) {
   }
 }
 
+// The epilogue of all rows of C.
+template <class T>
+void run_epilogue(const Gemm<T>& g, const Epilogue& epilogue) {
+  parallel_for(g.m, ceil_divide(kElementwiseGrain, g.n), [&](int64_t begin, int64_t end) {
+    epilogue({begin, end, 0, g.n});
+  });
+}
+
 }  // namespace
 
-void gemm(Context& context, const Gemm<double>& product) { block_gemms(context, product); }
+void gemm(Context& context, const Gemm<double>& product) {
+  suits_few_rows_gemm(product) ? few_rows_gemm(product) : block_gemms(context, product);
+}
 
 void gemm(Context& context, const Gemm<float>& product) {
+  if (suits_few_rows_gemm(product)) return few_rows_gemm(product);
   uses_onednn(product) ? run_onednn(product) : block_gemms(context, product);
 }
 
 void gemm(Context& context, const Gemm<double>& product, const Epilogue& epilogue) {
-  block_gemm(context, product, &epilogue);
+  if (!suits_few_rows_gemm(product)) return block_gemm(context, product, &epilogue);
+  few_rows_gemm(product);
+  run_epilogue(product, epilogue);
 }
 
 void gemm(Context& context, const Gemm<float>& product, const Epilogue& epilogue) {
-  if (!uses_onednn(product)) return block_gemm(context, product, &epilogue);
-  run_onednn(product);
-  parallel_for(product.m, ceil_divide(kElementwiseGrain, product.n), [&](int64_t begin, int64_t end) {
-    epilogue({begin, end, 0, product.n});
-  });
+  const bool few_rows = suits_few_rows_gemm(product);
+  if (!few_rows && !uses_onednn(product)) return block_gemm(context, product, &epilogue);
+  few_rows ? few_rows_gemm(product) : run_onednn(product);
+  run_epilogue(product, epilogue);
 }
 
 void gemm(Context& context, const Gemm<Bf16>& product) { gemm_bf16(context, product); }

@@ -125,11 +125,19 @@ AttentionProblem check(const Tensor& q, const Tensor& k, const Tensor& v, const 
                                    {"lengths", options.lengths},
                                    {"documents.begin", options.documents.begin},
                                    {"documents.end", options.documents.end}});
-  return make_problem("attention", options, q.dtype(), q.shape()[0], q.shape()[1], k.shape()[1], head_size);
+  require<ShapeError>(options.num_keys >= 0 && options.num_keys <= k.shape()[1],
+                      "attention: num_keys is {}, for k {} it must be 0 to {}", options.num_keys, k.shape(),
+                      k.shape()[1]);
+  require<GraphError>(options.num_keys == 0 || !grad_enabled(),
+                      "attention: num_keys is for a KV cache, which has no gradient: use it under NoGradGuard");
+  const int64_t keys = options.num_keys == 0 ? k.shape()[1] : options.num_keys;
+  return make_problem("attention", options, q.dtype(), q.shape()[0], q.shape()[1], keys, head_size);
 }
 
 AttentionProblem check(const Tensor& qkv, const AttentionOptions& options) {
   check_heads("attention_packed", options);
+  require<ValueError>(options.num_keys == 0, "attention_packed: num_keys is {}, it is for attention() only",
+                      options.num_keys);
   const int64_t heads = options.num_heads + 2 * kv_heads(options);
   require<ShapeError>(qkv.rank() == 3 && qkv.shape().columns() > 0 && qkv.shape().columns() % heads == 0,
                       "attention_packed: qkv has shape {}, for {} heads and {} kv heads it must be (B, T, {} * head "

@@ -48,6 +48,9 @@ struct AttentionOptions {
   double dropout = 0;
   RandomStream random = {};
   int64_t first_row = 0;  // index in the global batch of batch element 0
+  // Only the first num_keys rows of k and v are keys: those of a KV cache with room for more. 0: all rows. Not for
+  // attention_packed, and without gradients only (GraphError).
+  int64_t num_keys = 0;
 };
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);

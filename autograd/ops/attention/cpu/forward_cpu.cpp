@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "autograd/cpu/gemm/micro_kernel.hpp"
+#include "autograd/ops/attention/cpu/decode.hpp"
 #include "autograd/ops/attention/cpu/dropout.hpp"
 #include "autograd/ops/attention/cpu/plan.hpp"
 #include "autograd/ops/attention/cpu/softmax.hpp"
@@ -257,6 +258,7 @@ HWY_EXPORT(forward_task);
 void attention_forward(Context& context, const AttentionForward& p) {
   const int64_t kv_heads = p.problem.batch * p.problem.kv_heads;
   if (kv_heads == 0 || p.problem.queries == 0) return;
+  if (suits_decode(p.problem)) return attention_decode(context, p);
   // Each subset of a head packs the keys again, so use no more subsets than needed to keep the threads busy.
   constexpr int64_t kTasksPerThread = 4;
   const int64_t threads = threads_for(p.problem);
