@@ -45,10 +45,14 @@ Tensor Attention::mix(const Tensor& x, const ForwardContext& context) const {
 // Computes queries, keys and values with separate matmuls: keys and values are then contiguous, and one copy each
 // appends them to the cache.
 Tensor Attention::mix_with_cache(const Tensor& x, KvCache& cache) const {
-  const int64_t queries = num_heads_ * head_size_, keys = num_kv_heads_ * head_size_;
+  const int64_t queries = num_heads_ * head_size_, keys = num_kv_heads_ * head_size_, fresh = x.shape()[1];
   const KvCache::KeysAndValues all =
       cache.append(layer_, {qkv_.part(x, queries, keys), qkv_.part(x, queries + keys, keys)});
-  return attention(qkv_.part(x, 0, queries), all.keys, all.values, options());
+  AttentionOptions cached = options();
+  cached.lengths = cache.lengths(fresh, x.device());
+  cached.side = PaddingSide::left;
+  cached.num_keys = cache.length() + fresh;
+  return attention(qkv_.part(x, 0, queries), all.keys, all.values, cached);
 }
 
 Tensor Attention::operator()(const Tensor& x, const ForwardContext& context) const {

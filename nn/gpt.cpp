@@ -1,5 +1,6 @@
 #include "nn/gpt.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/ops/cross_entropy.hpp"
@@ -28,11 +29,27 @@ void check(const GptConfig& c) {
                        c.window_pattern);
 }
 
-// table (positions, C). slice() has no gradient, which is fine: with a cache there is no graph.
-Tensor add_position_embedding(const Tensor& x, const Tensor& table, const ForwardContext& context) {
-  if (context.documents.positions) return add(x, embedding(table, context.documents.positions));
-  const int64_t first = context.first_position(), rows = table.shape()[0], width = table.shape()[1];
-  return add_positions(x, first == 0 ? table : table.slice(first * width, {rows - first, width}));
+// tokens (B, T) -> columns [first, first + count) of it
+Tensor columns_of(const Tensor& tokens, int64_t first, int64_t count) {
+  const int64_t batch = tokens.shape()[0], all = tokens.shape()[1];
+  if (count == all) return tokens;
+  if (batch == 1) return tokens.slice(first, {1, count});
+  const std::vector<double> values = tokens.values();
+  std::vector<int32_t> part;
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t t = first; t < first + count; ++t) part.push_back(static_cast<int32_t>(values[b * all + t]));
+  }
+  return from_tokens({batch, count}, part, tokens.device());
+}
+
+// x (B, T, C) -> the last token of each sequence (B, C)
+Tensor last_tokens(const Tensor& x) {
+  const int64_t batch = x.shape()[0], count = x.shape()[1], width = x.shape()[2];
+  if (count == 1) return x.slice(0, {batch, width});
+  if (batch == 1) return x.slice((count - 1) * width, {1, width});
+  std::vector<int32_t> rows;
+  for (int64_t b = 0; b < batch; ++b) rows.push_back(static_cast<int32_t>((b + 1) * count - 1));
+  return embedding(x.slice(0, {batch * count, width}), from_tokens({batch}, rows, x.device()));
 }
 
 }  // namespace
@@ -69,33 +86,70 @@ Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multi
   store_.build(weights == InitialWeights::drawn ? std::optional(config.seed) : std::nullopt, span_multiple);
 }
 
+const Tensor& Gpt::positions(int64_t count) const {
+  if (config_.position == Position::learned) return position_embedding_.tensor();
+  if (sinusoids_ && sinusoids_.shape()[0] < count) {
+    // Twice as many rows, so that generation, one token after the other, seldom computes them again.
+    const int64_t rows = std::max(count, 2 * sinusoids_.shape()[0]);
+    sinusoids_ = sinusoidal_positions(rows, config_.d_model, store_.dtype()).to(store_.device());
+  }
+  return sinusoids_;
+}
+
+Tensor Gpt::with_positions(const Tensor& x, const ForwardContext& context) const {
+  const int64_t batch = x.shape()[0], count = x.shape()[1], width = config_.d_model;
+  const int64_t first = context.first_position();
+  const Tensor& all = positions(first + count);
+  if (!all) return x;
+  if (context.documents.positions) return add(x, embedding(all, context.documents.positions));
+  if (context.cache == nullptr || context.cache->padding().empty()) {
+    // slice() has no gradient, which is fine: with a cache there is no graph.
+    return add_positions(x, first == 0 ? all : all.slice(first * width, {all.shape()[0] - first, width}));
+  }
+  std::vector<int32_t> ids;
+  for (const int64_t padding : context.cache->padding()) {
+    for (int64_t t = 0; t < count; ++t) {
+      ids.push_back(static_cast<int32_t>(std::max<int64_t>(0, first + t - padding)));
+    }
+  }
+  return add(x, embedding(all, from_tokens({batch, count}, ids, x.device())));
+}
+
 Tensor Gpt::embed(const Tensor& tokens, const ForwardContext& context) const {
   const NameScope scope("embedding");
-  Tensor x = embedding(token_embedding_.tensor(), tokens);
-  if (config_.position == Position::learned) x = add_position_embedding(x, position_embedding_.tensor(), context);
-  if (config_.position == Position::sinusoidal) x = add_position_embedding(x, sinusoids_, context);
+  const Tensor x = with_positions(embedding(token_embedding_.tensor(), tokens), context);
   return dropout(x, context.training ? config_.dropout : 0.0, context.random(0, DropoutPlace::embedding),
                  context.first_row * tokens.shape()[1]);
 }
 
 Tensor Gpt::logits(const Tensor& tokens, const ForwardContext& context) const {
   require<GraphError>(context.cache == nullptr, "logits of all positions need no cache: call next_logits with it");
-  require<ShapeError>(tokens.rank() == 2 && tokens.shape()[1] <= config_.seq_len,
-                      "tokens have shape {}, they must be (batch, at most {})", tokens.shape(), config_.seq_len);
+  require<ShapeError>(tokens.rank() == 2 && tokens.shape()[1] <= config_.max_positions(),
+                      "tokens have shape {}, they must be (batch, at most {})", tokens.shape(),
+                      config_.max_positions());
   ForwardContext whole = context;
   if (config_.document_separator >= 0) whole.documents = document_ranges(tokens, config_.document_separator);
   return head(run_blocks(embed(tokens, whole), whole));
 }
 
-Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache) const {
+Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache, int64_t chunk) const {
   require<GraphError>(!grad_enabled(), "next_logits keeps no graph: call it under NoGradGuard");
-  const int64_t count = tokens.rank() == 2 ? tokens.shape()[1] : 0;
-  require<ShapeError>(count >= 1 && tokens.shape()[0] == 1 && cache.length() + count <= config_.seq_len,
-                      "tokens have shape {}, after {} cached tokens it must be (1, 1 to {})", tokens.shape(),
-                      cache.length(), config_.seq_len - cache.length());
-  const Tensor x = run_blocks(embed(tokens, {.cache = &cache}), {.cache = &cache});
-  cache.advance(count);
-  return head(x.slice((count - 1) * config_.d_model, {1, config_.d_model}));
+  const int64_t count = tokens.rank() == 2 ? tokens.shape()[1] : 0, batch = cache.batch();
+  const int64_t room = std::min(cache.capacity(), config_.max_positions()) - cache.length();
+  require<ShapeError>(count >= 1 && tokens.shape()[0] == batch && count <= room && chunk >= 1,
+                      "tokens have shape {}, after {} cached tokens it must be ({}, 1 to {}), in chunks of at least 1",
+                      tokens.shape(), cache.length(), batch, room);
+  for (const int64_t padding : cache.padding()) {
+    require<ShapeError>(padding < cache.length() + count, "{} tokens of a sequence are all padding: it needs a token",
+                        padding);
+  }
+  Tensor x;
+  for (int64_t first = 0; first < count; first += chunk) {
+    const Tensor part = columns_of(tokens, first, std::min(chunk, count - first));
+    x = run_blocks(embed(part, {.cache = &cache}), {.cache = &cache});
+    cache.advance(part.shape()[1]);
+  }
+  return head(last_tokens(x));
 }
 
 Tensor Gpt::run_blocks(Tensor x, const ForwardContext& context) const {

@@ -1,5 +1,5 @@
 // A causal language model: embeddings, Transformer blocks, final LayerNorm (Pre-LN only), output head.
-//   tokens i32 (B, T), T <= seq_len -> logits (B, T, V)
+//   tokens i32 (B, T), T <= GptConfig::max_positions() -> logits (B, T, V)
 // Positions: learned or sinusoidal (Vaswani et al. 2017) embeddings, ALiBi in attention, or none. With tied embeddings
 // the weight of the head is that of the token embedding. Initialisation as in GPT-2 (Radford et al. 2019): normal with
 // init_std, for the projections into the residual stream with init_std / sqrt(2 L); biases 0.
@@ -26,11 +26,13 @@ class Gpt {
   // The last norm (Pre-LN only) and the output head: x (…, C), the residual stream after the last block, -> logits
   // (…, V). After an earlier block the result is the logit lens (nostalgebraist 2020).
   Tensor head(const Tensor& x) const;
-  // For generation: tokens i32 (1, T), T >= 1, continue the sequence in the cache, which then holds T more tokens.
-  // Returns the logits (1, V) of the next token, the last row of logits() for the whole sequence. No dropout. Throws
-  // GraphError unless called under NoGradGuard; ShapeError for tokens of another shape or a sequence of more than
-  // seq_len tokens.
-  Tensor next_logits(const Tensor& tokens, KvCache& cache) const;
+  // For generation: tokens i32 (B, T), T >= 1, continue the B sequences in the cache, which then holds T more rows of
+  // each; tokens in the cache's padding are ignored. Returns the logits (B, V) of the next tokens: for each sequence
+  // the last row of logits() for the whole of it. No dropout. Many tokens are processed in chunks of `chunk`, which
+  // bounds the memory of activations. Throws GraphError unless called under NoGradGuard; ShapeError for tokens of
+  // another shape, more rows than the cache or the model has positions for, or a sequence that is nothing but padding.
+  static constexpr int64_t kPrefillChunk = 512;
+  Tensor next_logits(const Tensor& tokens, KvCache& cache, int64_t chunk = kPrefillChunk) const;
   // Mean cross-entropy over the targets that are not -1. If `denominator` is above 0, their sum divided by
   // `denominator`: the number of targets of the whole training step, of which this batch is a part.
   Tensor loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,
@@ -47,12 +49,17 @@ class Gpt {
 
  private:
   Tensor embed(const Tensor& tokens, const ForwardContext& context) const;
+  // The table of position embeddings, at least `count` rows; an empty handle without positions.
+  const Tensor& positions(int64_t count) const;
+  // x (B, T, C) plus the position embeddings; with a cache, the positions follow those in it.
+  Tensor with_positions(const Tensor& x, const ForwardContext& context) const;
   Tensor run_blocks(Tensor x, const ForwardContext& context) const;
 
   GptConfig config_;
   ParameterStore store_;
   Parameter token_embedding_, position_embedding_, head_;
-  Tensor sinusoids_;  // (seq_len, C), a constant
+  // A constant: seq_len rows of C, more of them once positions() is asked for more.
+  mutable Tensor sinusoids_;
   std::vector<Block> blocks_;
   std::unique_ptr<LayerNorm> last_norm_;
   bool recompute_ = false;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 namespace heed::nn {
@@ -37,6 +38,10 @@ struct GptConfig {
 
   int64_t head_size() const { return d_model / num_heads; }
   int64_t kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
+  // The longest sequence that has a position for each token: learned positions end at seq_len, the others do not end.
+  int64_t max_positions() const {
+    return position == Position::learned ? seq_len : std::numeric_limits<int64_t>::max();
+  }
   int64_t feed_forward_size() const { return d_ff == 0 ? 4 * d_model : d_ff; }
   // The sliding window of a layer; 0: none.
   int64_t window(int64_t layer) const {

@@ -1,38 +1,114 @@
 #include "nn/kv_cache.hpp"
 
+#include <algorithm>
+
 #include "autograd/core/device.hpp"
+#include "autograd/core/host_limits.hpp"
 #include "autograd/ops/copy.hpp"
 
 namespace heed::nn {
+namespace {
 
-KvCache::KvCache(const GptConfig& config)
-    : capacity_(config.seq_len),
+void copy(const Tensor& to, const Tensor& from) { HEED_DISPATCH(to.device(), copy_elements, to.ref(), from); }
+
+}  // namespace
+
+KvCache::KvCache(const GptConfig& config, int64_t batch, int64_t capacity)
+    : batch_(batch),
+      capacity_(capacity == 0 ? config.seq_len : capacity),
       columns_(config.kv_heads() * config.head_size()),
-      layers_(static_cast<size_t>(config.num_layers)) {}
+      layers_(static_cast<size_t>(config.num_layers)) {
+  require<ShapeError>(batch >= 1 && capacity >= 0, "kv cache: {} sequences of {} tokens, there must be at least 1",
+                      batch, capacity);
+}
+
+Tensor KvCache::lengths(int64_t fresh, Device device) const {
+  if (padding_.empty()) return {};
+  std::vector<int32_t> lengths;
+  for (const int64_t padding : padding_) {
+    lengths.push_back(static_cast<int32_t>(std::max<int64_t>(0, length_ + fresh - padding)));
+  }
+  return from_tokens({batch_}, lengths, device);
+}
+
+void KvCache::clear(std::vector<int64_t> padding) {
+  require<ShapeError>(padding.empty() || std::ssize(padding) == batch_, "kv cache: padding of {} sequences, it has {}",
+                      padding.size(), batch_);
+  const auto is_none = [](int64_t rows) { return rows == 0; };
+  for (const int64_t rows : padding) {
+    require<ShapeError>(0 <= rows && rows < capacity_, "kv cache: padding of {} rows, it must be 0 to {}", rows,
+                        capacity_ - 1);
+  }
+  length_ = 0;
+  padding_ = std::move(padding);
+  if (std::all_of(padding_.begin(), padding_.end(), is_none)) padding_.clear();
+}
+
+void KvCache::keep(const std::vector<int64_t>& sequences) {
+  const auto count = std::ssize(sequences);
+  require<ShapeError>(count >= 1, "kv cache: at least 1 sequence must be kept");
+  for (int64_t i = 0; i < count; ++i) {
+    require<ShapeError>((i == 0 ? 0 : sequences[i - 1] + 1) <= sequences[i] && sequences[i] < batch_,
+                        "kv cache: sequences to keep must be 0 to {} and ascending, not {}", batch_ - 1, sequences[i]);
+  }
+  const int64_t size = capacity_ * columns_;
+  for (KeysAndValues& layer : layers_) {
+    for (Tensor* all : {&layer.keys, &layer.values}) {
+      if (!*all) continue;
+      for (int64_t i = 0; i < count; ++i) {
+        const Shape rows{length_, columns_};
+        if (sequences[i] != i) copy(all->slice(i * size, rows), all->slice(sequences[i] * size, rows));
+      }
+      *all = all->slice(0, {count, capacity_, columns_});
+    }
+  }
+  for (int64_t i = 0; i < count && !padding_.empty(); ++i) padding_[i] = padding_[sequences[i]];
+  if (!padding_.empty()) padding_.resize(count);
+  batch_ = count;
+}
 
 KvCache::KeysAndValues KvCache::append(int64_t layer, const KeysAndValues& fresh) {
-  require<ShapeError>(layer >= 0 && layer < static_cast<int64_t>(layers_.size()), "kv cache: layer {} of {}", layer,
-                      layers_.size());
-  const int64_t tokens = fresh.keys.rank() == 3 ? fresh.keys.shape()[1] : 0;
-  require<ShapeError>(fresh.keys.shape() == Shape{1, tokens, columns_} && fresh.values.shape() == fresh.keys.shape(),
-                      "kv cache: keys {} and values {} must both be (1, T, {})", fresh.keys.shape(),
-                      fresh.values.shape(), columns_);
-  require<ShapeError>(tokens <= capacity_ - length_, "kv cache: {} tokens are held, {} more exceed its capacity of {}",
-                      length_, tokens, capacity_);
+  require<ShapeError>(layer >= 0 && layer < std::ssize(layers_), "kv cache: layer {} of {}", layer, layers_.size());
+  const int64_t rows = fresh.keys.rank() == 3 ? fresh.keys.shape()[1] : 0;
+  require<ShapeError>(fresh.keys.shape() == Shape{batch_, rows, columns_} && fresh.values.shape() == fresh.keys.shape(),
+                      "kv cache: keys {} and values {} must both be ({}, T, {})", fresh.keys.shape(),
+                      fresh.values.shape(), batch_, columns_);
+  require<ShapeError>(rows <= capacity_ - length_, "kv cache: {} tokens are held, {} more exceed its capacity of {}",
+                      length_, rows, capacity_);
   KeysAndValues& held = layers_.at(static_cast<size_t>(layer));
-  const auto append_to = [&](Tensor& all, const Tensor& rows) {
-    if (!all) all = empty({1, capacity_, columns_}, rows.dtype(), rows.device());
-    require<DTypeError>(all.dtype() == rows.dtype(), "kv cache: holds {}, not {}", all.dtype(), rows.dtype());
-    HEED_DISPATCH(rows.device(), copy_elements, all.slice(length_ * columns_, rows.shape()).ref(), rows);
-    return all.slice(0, {1, length_ + tokens, columns_});
+  const auto append_to = [&](Tensor& all, const Tensor& tokens) {
+    if (!all) all = empty({batch_, capacity_, columns_}, tokens.dtype(), tokens.device());
+    require<DTypeError>(all.dtype() == tokens.dtype(), "kv cache: holds {}, not {}", all.dtype(), tokens.dtype());
+    for (int64_t b = 0; b < batch_; ++b) {
+      const Shape shape{rows, columns_};
+      copy(all.slice((b * capacity_ + length_) * columns_, shape), tokens.slice(b * rows * columns_, shape));
+    }
+    return all;
   };
   return {append_to(held.keys, fresh.keys), append_to(held.values, fresh.values)};
 }
 
-void KvCache::advance(int64_t tokens) {
-  require<ShapeError>(tokens >= 0 && tokens <= capacity_ - length_,
-                      "kv cache: {} tokens are held, {} more exceed its capacity of {}", length_, tokens, capacity_);
-  length_ += tokens;
+void KvCache::advance(int64_t rows) {
+  require<ShapeError>(rows >= 0 && rows <= capacity_ - length_,
+                      "kv cache: {} tokens are held, {} more exceed its capacity of {}", length_, rows, capacity_);
+  length_ += rows;
+}
+
+int64_t KvCache::bytes() const {
+  int64_t bytes = 0;
+  for (const KeysAndValues& layer : layers_) {
+    for (const Tensor* all : {&layer.keys, &layer.values}) {
+      if (*all) bytes += all->numel() * static_cast<int64_t>(size_bytes(all->dtype()));
+    }
+  }
+  return bytes;
+}
+
+std::string KvCache::describe() const {
+  const Tensor& keys = layers_.front().keys;
+  return fmt::format("{} layers x 2 x {}{} tokens x {}{} = {}", layers_.size(),
+                     batch_ == 1 ? "" : fmt::format("{} sequences x ", batch_), capacity_, columns_,
+                     keys ? fmt::format(" {}", keys.dtype()) : "", human_bytes(bytes()));
 }
 
 }  // namespace heed::nn

@@ -1,8 +1,13 @@
-// KV cache of one sequence for generation (Gpt::next_logits): computing the next token needs only one new row of
-// activations. No graph is kept.
-//   per layer: keys, values (1, seq_len, Hkv D), the first length() rows are valid; dtype as the model computes them
+// KV cache for generation (Gpt::next_logits): with the keys and values of all tokens so far, the next token of a
+// sequence needs only one new row of activations. No graph is kept.
+//   per layer: keys, values (B, capacity, Hkv D), the first length() rows are valid; dtype as the model computes them
+//
+// The B sequences are aligned at their last token: sequence b begins with padding()[b] rows that do not belong to it
+// (left padding). The distance between two tokens of a sequence is therefore the distance between their rows, which is
+// all that the causal mask and relative positions depend on.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "autograd/tensor.hpp"
@@ -12,27 +17,44 @@ namespace heed::nn {
 
 class KvCache {
  public:
-  // For models of this config. Memory is allocated by the first append() to a layer.
-  explicit KvCache(const GptConfig& config);
+  // For `batch` sequences of models of this config, with room for `capacity` rows each; 0: config.seq_len. Memory is
+  // allocated by the first append() to a layer. Throws ShapeError if batch < 1 or capacity < 0.
+  explicit KvCache(const GptConfig& config, int64_t batch = 1, int64_t capacity = 0);
 
-  int64_t length() const { return length_; }  // cached tokens
+  int64_t batch() const { return batch_; }
+  int64_t length() const { return length_; }  // cached rows of each sequence, with its padding
   int64_t capacity() const { return capacity_; }
-  // Removes all tokens but keeps the memory.
-  void clear() { length_ = 0; }
+  // Of each sequence; empty: there is no padding.
+  const std::vector<int64_t>& padding() const { return padding_; }
+  // The number of tokens of each sequence once `fresh` rows are appended, i32 (B), as AttentionOptions::lengths of
+  // attention with PaddingSide::left. An empty handle without padding.
+  Tensor lengths(int64_t fresh, Device device) const;
+
+  // Removes all tokens but keeps the memory. padding: that of the sequences that will be appended, B values of at least
+  // 0, or none. Throws ShapeError.
+  void clear(std::vector<int64_t> padding = {});
+  // Removes all sequences but these, which are given in ascending order, at least one of them. Throws ShapeError.
+  void keep(const std::vector<int64_t>& sequences);
 
   struct KeysAndValues {
     Tensor keys, values;
   };
-  // Appends the keys and values (1, T, Hkv D) of new tokens to those of the layer. Returns all of them,
-  // (1, length() + T, Hkv D), as views that are valid until the next append. Throws ShapeError for a wrong layer or
-  // shape or more than capacity() tokens; DTypeError if the dtype differs from the cached one.
+  // Appends the keys and values (B, T, Hkv D) of new tokens to those of the layer. Returns the memory of all of them,
+  // (B, capacity, Hkv D), of which the first length() + T rows are valid. Throws ShapeError for a wrong layer or shape
+  // or more than capacity() rows; DTypeError if the dtype differs from the cached one.
   KeysAndValues append(int64_t layer, const KeysAndValues& fresh);
-  // Increases length() by `tokens`; to be called once all layers have appended them. Throws ShapeError.
-  void advance(int64_t tokens);
+  // Increases length() by `rows`; to be called once all layers have appended them. Throws ShapeError.
+  void advance(int64_t rows);
+
+  // The memory of all layers, 0 before the first append().
+  int64_t bytes() const;
+  // "12 layers x 2 x 1024 tokens x 768 f32 = 75.5 MB"
+  std::string describe() const;
 
  private:
-  int64_t capacity_, columns_;
+  int64_t batch_, capacity_, columns_;
   int64_t length_ = 0;
+  std::vector<int64_t> padding_;
   std::vector<KeysAndValues> layers_;
 };
 

@@ -77,6 +77,20 @@ TEST(Gpt, RefusesSizesThatDoNotFit) {
   EXPECT_THROW(Gpt(tiny(), DType::f32).logits(some_tokens(1, 9, 5), {}), ShapeError);
 }
 
+// Sinusoids are computed as far as they are needed; without positions there is nothing that could end.
+TEST(Gpt, ReadsMoreThanSeqLenWherePositionsDoNotEnd) {
+  for (const Position position : {Position::sinusoidal, Position::none}) {
+    GptConfig config = tiny();
+    config.position = position;
+    GptConfig longer = config;
+    longer.seq_len = 40;
+    const Gpt model(config, DType::f64), expected(longer, DType::f64);
+    const Tensor tokens = some_tokens(2, 33, 5);
+    EXPECT_EQ(model.logits(tokens, {}).values(), expected.logits(tokens, {}).values());
+  }
+  EXPECT_EQ(tiny().max_positions(), tiny().seq_len) << "learned";
+}
+
 TEST(Gpt, StartsNearTheUniformLoss) {
   GptConfig config = tiny();
   config.vocab_size = 65;

@@ -98,7 +98,126 @@ TEST_P(KvCacheForms, GiveTheLogitsOfTheWholeSequence) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Precisions, KvCacheForms,
-                         testing::Values(std::pair{DType::f64, test::kF64}, std::pair{DType::f32, test::kF32}));
+                         testing::Values(std::pair{DType::f64, test::kKvCacheF64}, std::pair{DType::f32, test::kF32}));
+
+// The tokens of sequence b of a batch.
+std::vector<int32_t> sequence(int64_t b, int64_t length) {
+  std::vector<int32_t> tokens;
+  for (int64_t i = 0; i < length; ++i) tokens.push_back(static_cast<int32_t>((i * i + (b + 2) * i + b) % kVocab));
+  return tokens;
+}
+
+// Sequences of different lengths, aligned at their last token: (B, T) from column `first` on.
+Tensor columns(const std::vector<std::vector<int32_t>>& sequences, int64_t longest, int64_t first, int64_t count) {
+  std::vector<int32_t> tokens;
+  for (const std::vector<int32_t>& one : sequences) {
+    std::vector<int32_t> row(static_cast<size_t>(longest) - one.size(), kVocab - 1);
+    row.insert(row.end(), one.begin(), one.end());
+    tokens.insert(tokens.end(), row.begin() + first, row.begin() + first + count);
+  }
+  return from_tokens({std::ssize(sequences), count}, tokens);
+}
+
+void expect_rows(const Gpt& model, const Tensor& logits, const std::vector<std::vector<int32_t>>& sequences,
+                 double bound) {
+  ASSERT_EQ(logits.shape(), (Shape{std::ssize(sequences), kVocab}));
+  const std::vector<double> all = logits.values();
+  for (size_t b = 0; b < sequences.size(); ++b) {
+    SCOPED_TRACE(testing::Message() << "sequence " << b << " of " << sequences.size());
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(b) * kVocab;
+    expect_near({begin, begin + kVocab}, last_row(model, sequences[b]), bound);
+  }
+}
+
+// Prompts of 5, 1, 8 and 7 tokens in chunks, then two tokens of each, then of the two that stay.
+TEST_P(KvCacheForms, GiveTheLogitsOfEachSequenceOfABatch) {
+  const auto [dtype, bound] = GetParam();
+  const NoGradGuard no_grad;
+  for (const GptConfig& config : forms()) {
+    const Gpt model(config, dtype);
+    shake_biases_and_gains(model);
+    for (const int64_t chunk : {1, 3, 8, 512}) {
+      KvCache cache(config, 4);
+      std::vector<std::vector<int32_t>> sequences;
+      for (const int64_t length : {5, 1, 8, 7}) sequences.push_back(sequence(std::ssize(sequences), length));
+      cache.clear({3, 7, 0, 1});
+      expect_rows(model, model.next_logits(columns(sequences, 8, 0, 8), cache, chunk), sequences, bound);
+      const auto add_token = [&](int64_t longest) {
+        for (size_t b = 0; b < sequences.size(); ++b)
+          sequences[b].push_back(static_cast<int32_t>((3 * b + longest) % 7));
+        expect_rows(model, model.next_logits(columns(sequences, longest, longest - 1, 1), cache), sequences, bound);
+      };
+      add_token(9);
+      add_token(10);
+      cache.keep({1, 3});
+      sequences = {sequences[1], sequences[3]};
+      add_token(11);
+      EXPECT_EQ(cache.batch(), 2);
+      EXPECT_EQ(cache.padding(), (std::vector<int64_t>{7, 1}));
+    }
+  }
+}
+
+// A chunk may lie in the padding of a sequence as a whole.
+TEST_P(KvCacheForms, GiveTheSameLogitsInChunks) {
+  const auto [dtype, bound] = GetParam();
+  const NoGradGuard no_grad;
+  for (const GptConfig& config : forms()) {
+    const Gpt model(config, dtype);
+    const std::vector<int32_t> tokens = some_tokens(kSeqLen);
+    for (const int64_t chunk : {1, 5, 11, 12, 13}) {
+      KvCache cache(config);
+      expect_near(model.next_logits(row(tokens), cache, chunk).values(), last_row(model, tokens), bound);
+      EXPECT_EQ(cache.length(), kSeqLen);
+    }
+  }
+}
+
+// Positions without an end go on where the cache has room for more than seq_len.
+TEST(KvCache, MayHoldMoreThanTheSequencesOfTraining) {
+  const NoGradGuard no_grad;
+  for (GptConfig config : forms()) {
+    config.seq_len = 4;
+    const Gpt model(config, DType::f64);
+    KvCache cache(config, 1, kSeqLen);
+    const std::vector<int32_t> tokens = some_tokens(kSeqLen);
+    if (config.position == Position::learned) {
+      EXPECT_THROW(model.next_logits(row(tokens), cache), ShapeError);
+      continue;
+    }
+    model.next_logits(row({tokens.begin(), tokens.end() - 1}), cache);
+    expect_near(model.next_logits(row({tokens.back()}), cache).values(), last_row(model, tokens), test::kKvCacheF64);
+  }
+}
+
+TEST(KvCache, SaysWhatItHolds) {
+  const NoGradGuard no_grad;
+  GptConfig config = forms().front();
+  config.num_kv_heads = 2;
+  const Gpt model(config, DType::f32);
+  KvCache cache(config, 2, 10);
+  EXPECT_EQ(cache.bytes(), 0);
+  model.next_logits(from_tokens({2, 1}, {1, 2}), cache);
+  EXPECT_EQ(cache.bytes(), 3 * 2 * 2 * 10 * 12 * 4);
+  EXPECT_EQ(cache.describe(), "3 layers x 2 x 2 sequences x 10 tokens x 12 f32 = 5.6 KiB");
+}
+
+TEST(KvCache, RefusesPaddingAndSequencesThatItDoesNotHave) {
+  const NoGradGuard no_grad;
+  const GptConfig config = forms().front();
+  const Gpt model(config, DType::f32);
+  KvCache cache(config, 2);
+  EXPECT_THROW(cache.clear({1}), ShapeError);
+  EXPECT_THROW(cache.clear({-1, 0}), ShapeError);
+  EXPECT_THROW(cache.clear({0, kSeqLen}), ShapeError);
+  EXPECT_THROW(KvCache(config, 0), ShapeError);
+  cache.clear({0, 3});
+  EXPECT_THROW(model.next_logits(from_tokens({2, 3}, {1, 1, 1, 1, 1, 1}), cache), ShapeError) << "all padding";
+  EXPECT_THROW(model.next_logits(from_tokens({1, 4}, {1, 1, 1, 1}), cache), ShapeError);
+  for (const std::vector<int64_t>& kept : std::vector<std::vector<int64_t>>{{}, {1, 0}, {0, 0}, {2}, {-1}}) {
+    EXPECT_THROW(cache.keep(kept), ShapeError);
+  }
+}
 
 TEST(KvCache, ForgetsWhatWasClearedAwayOnly) {
   const NoGradGuard no_grad;

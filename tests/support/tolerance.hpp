@@ -7,6 +7,8 @@ namespace heed::test {
 
 // f64 against f64, other order of summation: some hundred roundings of the largest term.
 inline constexpr double kF64 = 1e-11;
+// Logits with a KV cache against those of the whole sequence in f64: the same terms in other orders.
+inline constexpr double kKvCacheF64 = 1e-12;
 // Analytic gradient against the five-point stencil in f64.
 inline constexpr double kGradcheck = 1e-6;
 // f32 operations: the error may be at most twice that of the plain reference in f32, plus this many roundings of the

@@ -107,8 +107,9 @@ class DecodeChunk {
     for (int64_t head = 0; head < p_.problem.heads; ++head) {
       const S* k = p_.k.row<S>(batch_, key, head / group_);
       const T* q = queries_ + head * head_size_;
+      const T bias = slope_log2<T>(p_.problem, head) * static_cast<T>(key - (p_.problem.keys - 1));
       scores_[head * kChunkKeys + key - keys_.begin] =
-          sum_of(d, head_size_, [&](auto load) HWY_ATTR { return hn::Mul(load(q), load(k)); });
+          bias + sum_of(d, head_size_, [&](auto load) HWY_ATTR { return hn::Mul(load(q), load(k)); });
     }
   }
 
