@@ -50,6 +50,7 @@ TEST(AttentionDecode, GivesTheLastOfTwoQueries) {
           const Tensor v = random("v", {kBatch, keys, kv_heads * head_size}, dtype);
           SCOPED_TRACE(testing::Message() << keys << " keys, head size " << head_size << ", kv heads " << kv_heads);
           expect_last_of_two(q, k, v, {.num_heads = 4, .num_kv_heads = kv_heads});
+          expect_last_of_two(q, k, v, {.num_heads = 4, .num_kv_heads = kv_heads, .window = 70, .alibi = true});
         }
       }
     }
