@@ -170,6 +170,16 @@ CLI::Option* add_value(CLI::App* command, const std::string& name, const ReadOpt
   return command->add_option_function<std::string>(name, read, help)->option_text(shown);
 }
 
+CLI::Option* add_values(CLI::App* command, const std::string& name, const ReadOption& read, const std::string& shown,
+                        const std::string& help) {
+  const auto read_all = [read](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) read(text);
+  };
+  return command->add_option_function<std::vector<std::string>>(name, read_all, help)
+      ->allow_extra_args(false)
+      ->option_text(shown);
+}
+
 CLI::Option* add_path(CLI::App* command, const std::string& name, std::string& value, const std::string& help) {
   const auto read = [name, &value](const std::string& text) {
     require<ConfigError>(!text.empty(), "{} is \"\", it must be the path of a file", name);

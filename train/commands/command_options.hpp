@@ -47,6 +47,10 @@ using ReadOption = std::function<void(const std::string& text)>;
 CLI::Option* add_value(CLI::App* command, const std::string& name, const ReadOption& read, const std::string& shown,
                        const std::string& help);
 
+// The same for an option that may be given several times: `read` is called for each value, in their order.
+CLI::Option* add_values(CLI::App* command, const std::string& name, const ReadOption& read, const std::string& shown,
+                        const std::string& help);
+
 // In add_integer(), add_number() and add_choice(), the initial value is the default that help shows.
 //
 // names: the name of the option; after commas its former names, which are still read but not shown.

@@ -2,10 +2,22 @@
 // (train), train/commands/generate.hpp, train/bench/bench.hpp and train/commands/main.cpp (data, config).
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace heed::train {
+
+struct EvalOptions {
+  std::string checkpoint = {};
+  std::vector<std::string> overrides = {};  // table.key=value
+  int64_t seq_len = 0;                      // the context length; 0: model.seq_len
+  bool by_position = false;                 // also print the loss by position
+  std::string csv = {};                     // file for the losses by position; empty: none
+  std::optional<std::string> text = {};     // evaluate this text instead of the data of the run
+  std::string text_file = {};               // or the text in this file; "-": stdin; empty: none
+};
 
 // `heed eval`: the loss of a checkpoint on every target of the run's validation and test splits, or of another text.
 //
@@ -13,13 +25,17 @@ namespace heed::train {
 // run, by its fingerprint, with the splits of the run, and the model is the checkpoint's:
 // train/run/checkpoint_match.hpp lists the keys that may be set. If data.path names a file with other contents, all of
 // it is evaluated as one text, with the checkpoint's tokenizer, and the output says that it is another text and not the
-// run's validation split.
+// run's validation split. A text of the command line is evaluated in the same way.
+//
+// Sequences are consecutive: each target is predicted once, from the tokens of its sequence before it. With another
+// seq_len they are longer or shorter than in training, so that the loss shows how the model uses its context.
 //
 // Prints loss (nats per target), perplexity and, for text, bits per byte. checkpoint: a .h5 file, or a run folder,
 // of which last.h5 is used. Throws what loading the checkpoint and the dataset throws, ConfigError for a key that
-// cannot be set or has no effect, DataError if the data is not that of the run or there is nothing to evaluate,
-// DivergedError for a loss that is not finite.
-void run_eval(const std::string& checkpoint, const std::vector<std::string>& overrides);
+// cannot be set or has no effect, for a seq_len for which the model has no positions, and for a csv that exists and is
+// not such a file; DataError if the data is not that of the run or there is nothing to evaluate, DivergedError for a
+// loss that is not finite.
+void run_eval(const EvalOptions& options);
 
 // `heed gradcheck`: checks the gradients of every operation, and of a whole small GPT in each of its variants, against
 // finite differences in f64.

@@ -6,64 +6,22 @@
 #include <numbers>
 
 #include "data/io/posix_file.hpp"
-#include "data/text/text_file.hpp"
-#include "data/text_dataset.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
 #include "train/comm/init.hpp"
+#include "train/commands/eval_data.hpp"
+#include "train/commands/position_table.hpp"
+#include "train/commands/prompt.hpp"
 #include "train/config/config_value.hpp"
 #include "train/output/number_text.hpp"
 #include "train/output/output.hpp"
 #include "train/output/progress.hpp"
-#include "train/run/checkpoint_match.hpp"
 #include "train/run/reporter.hpp"
-#include "train/run/run_data.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/snapshot.hpp"
 #include "train/trainer/evaluator.hpp"
 
 namespace heed::train {
 namespace {
-
-bool is_set(const Config& config, const char* key) { return config.origin(key).kind == OriginKind::command_line; }
-
-struct EvalData {
-  std::unique_ptr<data::Dataset> dataset;
-  bool is_of_run = false;  // if false, all of it is in Split::train
-};
-
-// All of data.path as one dataset, without splits.
-std::unique_ptr<data::Dataset> make_whole_text(const LoadedModel& loaded) {
-  Config config = loaded.config;
-  DataConfig& d = config.data;
-  d.val_fraction = d.test_fraction = 0;
-  d.val_lines = d.test_lines = 0;
-  // Training needs a full sequence, evaluation only one target, so a shorter text is accepted. Lines are cut to the
-  // sequence length of the loader, which is kept.
-  if (d.split == data::TextSplit::position) config.model.seq_len = 1;
-  if (d.source == DataSource::text) {
-    const data::TextFile file(d.path);
-    require<DataError>(file.size() > 1, "eval: {} has {} bytes, a text to evaluate needs at least 2", file.name(),
-                       file.size());
-    return make_dataset(config, loaded.tokenizer, text_progress());
-  }
-  std::unique_ptr<data::Dataset> dataset =
-      data::make_token_dataset({.path = d.path, .seed = d.seed, .seq_len = config.model.seq_len, .whole = true});
-  require<DataError>(dataset->tokenizer()->serialize() == loaded.tokenizer->serialize(),
-                     "eval: {} was made with another tokenizer than the checkpoint's, so its token ids mean other "
-                     "texts to the model: set data.path to a token file made with the tokenizer of the run's data",
-                     data::quoted_path(d.path));
-  return dataset;
-}
-
-EvalData find_data(const LoadedModel& loaded, const CheckpointContent& content) {
-  auto [dataset, difference] = dataset_of_run(loaded, content, text_progress());
-  if (difference.empty()) return {std::move(dataset), true};
-  if (is_set(loaded.config, "data.path")) return {make_whole_text(loaded), false};
-  throw DataError(
-      fmt::format("eval: the data is not that of the run ({}): put the old data back, set data.path to where it is, or "
-                  "set data.path to another text to evaluate all of that",
-                  difference));
-}
 
 void print_evaluation(const std::string& label, const Evaluation& e, const std::string& targets) {
   require<DivergedError>(std::isfinite(e.loss),
@@ -80,55 +38,88 @@ void print_evaluation(const std::string& label, const Evaluation& e, const std::
 }
 
 // Prints in which respects the evaluation differs from the config of the run.
-void print_changes(const Config& saved, const Config& now, bool is_of_run) {
-  if (is_set(now, "data.path") && is_of_run)
+void print_changes(const Config& saved, const Config& now, const EvalData& data) {
+  if (is_set(now, "data.path") && data.is_of_run)
     print("data        {}: the data of the run\n", data::quoted_path(now.data.path));
   if (now.train.precision != saved.train.precision) {
     print("precision   {}; the run was trained in {}\n", name(now.train.precision), name(saved.train.precision));
   }
+  if (data.is_of_run && data.seq_len != saved.model.seq_len) {
+    print("context     {} tokens; the run was trained with {}\n", data.seq_len, saved.model.seq_len);
+  }
 }
+
+bool has_text(const EvalOptions& options) { return options.text.has_value() || !options.text_file.empty(); }
+
+void check(const EvalOptions& options, const LoadedModel& loaded) {
+  const TrainConfig& train = loaded.config.train;
+  require<ConfigError>(
+      !is_set(loaded.config, "train.batch_size") || train.micro_batch_size == 0,
+      "eval: train.batch_size has no effect when train.micro_batch_size is set (it is {}): remove it, or set "
+      "train.micro_batch_size=0",
+      train.micro_batch_size);
+  require<ConfigError>(options.seq_len <= loaded.model->config().max_positions(),
+                       "eval: --seq-len is {}, but the model has learned positions for {} tokens: it must be at most "
+                       "{}; only a model with another model.position reads longer sequences",
+                       options.seq_len, loaded.config.model.seq_len, loaded.config.model.seq_len);
+  require<ConfigError>(!has_text(options) || !is_set(loaded.config, "data.path"),
+                       "eval: data.path has no effect with {}: remove one of them",
+                       options.text ? "--text" : "--text-file");
+  if (!options.csv.empty()) PositionTable::require_replaceable(options.csv);  // an error without delay
+}
+
+EvalData choose_data(const EvalOptions& options, const LoadedModel& loaded, const CheckpointContent& content) {
+  const int64_t seq_len = options.seq_len == 0 ? loaded.config.model.seq_len : options.seq_len;
+  if (options.text) return make_eval_text(loaded, *options.text, seq_len, "eval: --text");
+  if (options.text_file.empty()) return find_eval_data(loaded, content, seq_len);
+  constexpr const char* kOption = "eval: --text-file";
+  return make_eval_text(loaded, read_text_argument(options.text_file, kOption), seq_len, kOption);
+}
+
+constexpr const char* kEachOnce = "targets, each once";
 
 }  // namespace
 
-void run_eval(const std::string& checkpoint, const std::vector<std::string>& overrides) {
-  const std::string file = checkpoint_of(checkpoint);
+void run_eval(const EvalOptions& options) {
+  const std::string file = checkpoint_of(options.checkpoint);
   const CheckpointContent content = load_checkpoint(file);
-  const LoadedModel loaded = load_model(content, overrides);
+  const LoadedModel loaded = load_model(content, options.overrides);
+  check(options, loaded);
   const Config& config = loaded.config;
-  require<ConfigError>(
-      !is_set(config, "train.batch_size") || config.train.micro_batch_size == 0,
-      "eval: train.batch_size has no effect when train.micro_batch_size is set (it is {}): remove it, or set "
-      "train.micro_batch_size=0",
-      config.train.micro_batch_size);
-  const EvalData eval_data = find_data(loaded, content);
-  const data::Dataset& dataset = *eval_data.dataset;
-  const data::BatchLoader loader(dataset, config.model.seq_len, config.train.batch_size);
+  const EvalData data = choose_data(options, loaded, content);
+  const data::BatchLoader loader(*data.dataset, data.seq_len, config.train.batch_size);
   const std::unique_ptr<comm::ProcessGroup> ranks = comm::single_rank();
   ProgressLine line(STDERR_FILENO, write_progress);
-  const auto evaluate_split = [&](data::Split split, const char* name) {
-    return evaluate(*loaded.model, dataset, loader, split, config.train.rows_per_micro_batch(), 0, *ranks,
-                    evaluation_bar(line, name))
-        .value();
+  PositionTable table;
+  const auto evaluate_split = [&](data::Split split, const char* label, const char* name, const std::string& targets) {
+    PositionLosses positions;
+    const Evaluation evaluation =
+        evaluate(*loaded.model, *data.dataset, loader, split, config.train.rows_per_micro_batch(), 0, *ranks,
+                 evaluation_bar(line, name), options.by_position ? &positions : nullptr)
+            .value();
+    print_evaluation(label, evaluation, targets);
+    if (options.by_position) print("{}", table.add(label, positions));
   };
-  const int64_t held_out =
-      loader.num_eval_sequences(data::Split::validation) + loader.num_eval_sequences(data::Split::test);
-  require<DataError>(!eval_data.is_of_run || held_out > 0,
+  const auto has = [&](data::Split split) { return loader.num_eval_sequences(split) > 0; };
+  require<DataError>(!data.is_of_run || has(data::Split::validation) || has(data::Split::test),
                      "eval: {} was trained without validation and test (data.val_fraction = 0, data.test_fraction = "
                      "0), so there is nothing to evaluate; data.path=FILE evaluates another text",
                      file);
   print("{}, step {}\n", quote(file), loaded.step);
-  print_changes(parse_config(content.text("config"), "config"), config, eval_data.is_of_run);
-  if (!eval_data.is_of_run) {
-    print_evaluation("another text", evaluate_split(data::Split::train, "text"),
-                     fmt::format("targets, each once: all of {}; not the run's validation split",
-                                 data::quoted_path(config.data.path)));
-    return;
+  print_changes(parse_config(content.text("config"), "config"), config, data);
+  if (has_text(options)) {
+    evaluate_split(data::Split::train, "text", "text", kEachOnce);
+  } else if (!data.is_of_run) {
+    evaluate_split(data::Split::train, "another text", "text",
+                   fmt::format("targets, each once: all of {}; not the run's validation split",
+                               data::quoted_path(config.data.path)));
+  } else {
+    if (has(data::Split::validation)) evaluate_split(data::Split::validation, "validation", "val", kEachOnce);
+    if (has(data::Split::test)) evaluate_split(data::Split::test, "test", "test", kEachOnce);
   }
-  if (loader.num_eval_sequences(data::Split::validation) > 0) {
-    print_evaluation("validation", evaluate_split(data::Split::validation, "val"), "targets, each once");
-  }
-  if (loader.num_eval_sequences(data::Split::test) > 0) {
-    print_evaluation("test", evaluate_split(data::Split::test, "test"), "targets, each once");
+  if (!options.csv.empty()) {
+    table.write(options.csv);
+    print("file        {}\n", data::quoted_path(options.csv));
   }
 }
 

@@ -1,21 +1,15 @@
 #include "train/commands/generate.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <cmath>
-#include <cstdio>
-#include <memory>
-#include <numeric>
-#include <system_error>
+#include <chrono>
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include "autograd/core/check.hpp"
 #include "autograd/tape.hpp"
-#include "data/io/posix_file.hpp"
 #include "data/text/tokenizer.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
+#include "train/commands/generate_output.hpp"
 #include "train/config/config_value.hpp"
 #include "train/output/output.hpp"
 #include "train/run/run_folder.hpp"
@@ -23,173 +17,165 @@
 namespace heed::train {
 namespace {
 
-// Token ids in descending order of their logits; equal logits in ascending order of ids.
-std::vector<int32_t> ranked(std::span<const double> logits) {
-  std::vector<int32_t> ids(logits.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  std::stable_sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
-    return logits[static_cast<size_t>(a)] > logits[static_cast<size_t>(b)];
-  });
-  return ids;
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// A prompt is written by a person: a larger file was probably named by mistake.
-constexpr size_t kLargestPromptBytes = size_t{64} << 20;
+struct Sequence {
+  size_t prompt = 0;  // its index
+  std::vector<int32_t> tokens;
+  int64_t num_generated = 0;
+};
 
-std::string read_prompt_file(const std::string& path) {
-  const std::string name = path == "-" ? std::string("standard input") : data::quoted_path(path);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> opened(path == "-" ? nullptr : std::fopen(path.c_str(), "rb"),
-                                                               std::fclose);
-  std::FILE* const file = path == "-" ? stdin : opened.get();
-  const auto require_read = [&](bool success) {
-    require<DataError>(success, "generate: --prompt-file: {} cannot be read: {}", name,
-                       std::generic_category().message(errno));
-  };
-  require_read(file != nullptr);
-  std::string text;
-  std::vector<char> part(size_t{1} << 16);
-  while (const size_t got = std::fread(part.data(), 1, part.size(), file)) {
-    text.append(part.data(), got);
-    require<DataError>(text.size() <= kLargestPromptBytes,
-                       "generate: --prompt-file: {} has more than {} bytes: is it a prompt?", name,
-                       kLargestPromptBytes);
-  }
-  require_read(std::ferror(file) == 0);
-  return text;
-}
-
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-std::vector<int32_t> parse_ids(const std::string& text, int64_t vocab_size, const std::string& what) {
-  std::vector<int32_t> ids;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at != end) {
-    if (is_blank(*at)) {
-      ++at;
-      continue;
-    }
-    int32_t id = 0;
-    const auto [next, error] = std::from_chars(at, end, id);
-    require<DataError>(error == std::errc() && id >= 0 && id < vocab_size && (next == end || is_blank(*next)),
-                       "{} must be token ids below {} with spaces between, since the model has no tokenizer, not {}",
-                       what, vocab_size, shorten(quote(text)));
-    ids.push_back(id);
-    at = next;
-  }
-  return ids;
-}
-
-// cache: the keys and values that the call for one token less has stored, or an empty cache.
-std::vector<double> next_logits(const nn::Gpt& model, const std::vector<int32_t>& tokens, nn::KvCache& cache) {
+// The new tokens of all sequences, (B, T): the last one of each, or after cache.clear() all that fit in the context,
+// padded on the left.
+Tensor fresh_tokens(const std::vector<Sequence>& batch, nn::KvCache& cache, Device device) {
   // After seq_len tokens the context moves, and with it the position of each token, so all cached keys and values are
   // invalid.
   if (cache.length() == cache.capacity()) cache.clear();
-  const int64_t window = std::min<int64_t>(static_cast<int64_t>(tokens.size()), cache.capacity());
-  const int64_t fresh = window - cache.length();
-  return model
-      .next_logits(from_tokens({1, fresh}, {tokens.end() - fresh, tokens.end()}, model.parameters().device()), cache)
-      .values();
+  const auto context = [&](const Sequence& sequence) {
+    return cache.length() > 0 ? 1 : std::min<int64_t>(std::ssize(sequence.tokens), cache.capacity());
+  };
+  int64_t longest = 0;
+  for (const Sequence& sequence : batch) longest = std::max(longest, context(sequence));
+  std::vector<int32_t> tokens;
+  std::vector<int64_t> padding;
+  for (const Sequence& sequence : batch) {
+    padding.push_back(longest - context(sequence));
+    tokens.insert(tokens.end(), static_cast<size_t>(padding.back()), 0);
+    tokens.insert(tokens.end(), sequence.tokens.end() - context(sequence), sequence.tokens.end());
+  }
+  if (cache.length() == 0) cache.clear(padding);
+  return from_tokens({std::ssize(batch), longest}, tokens, device);
+}
+
+// Removes the sequences that are not in `kept`, which has ascending indices.
+void keep(std::vector<Sequence>& batch, nn::KvCache& cache, const std::vector<int64_t>& kept) {
+  if (kept.size() == batch.size()) return;
+  if (!kept.empty()) cache.keep(kept);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (static_cast<size_t>(kept[i]) != i) batch[i] = std::move(batch[kept[i]]);
+  }
+  batch.resize(kept.size());
+}
+
+// The least cache that holds all prompts and what they are continued with.
+int64_t cache_capacity(const nn::GptConfig& model, const std::vector<Sequence>& batch, int64_t num_tokens) {
+  int64_t longest = 0;
+  for (const Sequence& sequence : batch) longest = std::max<int64_t>(longest, std::ssize(sequence.tokens));
+  return std::min(model.seq_len, longest + num_tokens);
 }
 
 }  // namespace
 
-void check(const SamplerOptions& o) {
-  require<ConfigError>(std::isfinite(o.temperature) && o.temperature >= 0,
-                       "--temperature is {}, it must be finite and at least 0", o.temperature);
-  require<ConfigError>(o.top_k >= 0, "--top-k is {}, it must be at least 1, or 0 for all", o.top_k);
-  require<ConfigError>(o.top_p > 0 && o.top_p <= 1, "--top-p is {}, it must be above 0 and at most 1", o.top_p);
-}
-
-int32_t sample(std::span<const double> logits, const SamplerOptions& options, const RandomStream& random,
-               uint64_t index) {
-  check(options);
-  const bool broken =
-      std::any_of(logits.begin(), logits.end(), [](double l) { return std::isnan(l) || l == INFINITY; });
-  const std::vector<int32_t> ids = ranked(logits);
-  require<DivergedError>(!broken && !ids.empty() && std::isfinite(logits[static_cast<size_t>(ids[0])]),
-                         "generate: the model gives logits that are not finite");
-  if (options.temperature == 0 || options.top_k == 1) return ids[0];
-  size_t count = ids.size();
-  if (options.top_k > 0) count = std::min(count, static_cast<size_t>(options.top_k));
-  std::vector<double> weights;
-  const double largest = logits[static_cast<size_t>(ids[0])];
-  // The largest logit is subtracted before the division: at a tiny temperature the others become -Inf, never NaN.
-  for (size_t i = 0; i < count; ++i) {
-    weights.push_back(std::exp((logits[static_cast<size_t>(ids[i])] - largest) / options.temperature));
-  }
-  const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
-  double kept = 0;
-  size_t last = 0;
-  do {
-    kept += weights[last++];
-  } while (last < count && kept < options.top_p * all);
-  double rest = random.uniform(index) * kept;
-  for (size_t i = 0; i < last; ++i) {
-    rest -= weights[i];
-    if (rest < 0) return ids[i];
-  }
-  return ids[0];
-}
-
-Prompt make_prompt(const LoadedModel& loaded, const std::string& text, bool skip_unknown, const std::string& what) {
-  const data::Tokenizer* tokenizer = loaded.tokenizer.get();
-  std::vector<int32_t> given;
-  if (tokenizer == nullptr) {
-    given = parse_ids(text, loaded.model->config().vocab_size, what);
-  } else {
-    try {
-      given = tokenizer->encode(text, skip_unknown ? data::Unknown::skip : data::Unknown::refuse);
-    } catch (const data::UnknownCharacterError& error) {
-      throw data::UnknownCharacterError(fmt::format("{}: {}", what, error.what()));
-    } catch (const DataError& error) {
-      throw DataError(fmt::format("{}: {}", what, error.what()));
-    }
-  }
-  Prompt prompt{.tokens = {}, .num_given = static_cast<int64_t>(given.size())};
-  // If lines are sequences, each begins with the end token of the previous one.
-  if (tokenizer != nullptr && tokenizer->end_token()) prompt.tokens.push_back(*tokenizer->end_token());
-  prompt.tokens.insert(prompt.tokens.end(), given.begin(), given.end());
-  if (prompt.tokens.empty()) prompt.tokens.push_back(tokenizer == nullptr ? 0 : tokenizer->start_token());
-  return prompt;
-}
-
-void generate(const LoadedModel& loaded, std::vector<int32_t> tokens, const GenerateOptions& options,
-              int64_t sample_number, const std::function<void(int32_t)>& emit) {
+GenerateStats generate(const LoadedModel& loaded, const std::vector<std::vector<int32_t>>& prompts,
+                       const GenerateOptions& options, int64_t sample_number, const TokenReceiver& receiver) {
   const NoGradGuard no_grad;
+  const nn::Gpt& model = *loaded.model;
   const std::optional<int32_t> end = loaded.tokenizer ? loaded.tokenizer->end_token() : std::nullopt;
   const RandomStream random{
       .seed = options.seed, .site = random_site(RandomDomain::sampling), .step = static_cast<uint64_t>(sample_number)};
-  nn::KvCache cache(loaded.model->config());
-  for (int64_t i = 0; i < options.num_tokens; ++i) {
-    const std::vector<double> logits = next_logits(*loaded.model, tokens, cache);
-    const int32_t token = sample(logits, options.sampler, random, static_cast<uint64_t>(i));
-    if (end && token == *end) return;
-    tokens.push_back(token);
-    emit(token);
+  GenerateStats stats;
+  std::vector<Sequence> batch;
+  for (const std::vector<int32_t>& tokens : prompts) {
+    stats.prompt_tokens += std::ssize(tokens);
+    batch.push_back({.prompt = batch.size(), .tokens = tokens});
   }
+  nn::KvCache cache(model.config(), std::ssize(batch), cache_capacity(model.config(), batch, options.num_tokens));
+  // Returns false if the sequence has ended.
+  const auto add_token = [&](Sequence& sequence, std::span<double> logits) {
+    penalize(logits, options.sampler, sequence.tokens, sequence.num_generated);
+    const int32_t token = sample(logits, options.sampler, random, static_cast<uint64_t>(sequence.num_generated));
+    const auto& stops = options.stop_tokens;
+    if ((end && token == *end) || std::find(stops.begin(), stops.end(), token) != stops.end()) return false;
+    sequence.tokens.push_back(token);
+    ++sequence.num_generated;
+    ++stats.new_tokens;
+    return receiver.token(sequence.prompt, token) && sequence.num_generated < options.num_tokens;
+  };
+  const auto vocab_size = static_cast<size_t>(model.config().vocab_size);
+  const double start = seconds_now();
+  for (int64_t i = 0; !batch.empty() && options.num_tokens > 0; ++i) {
+    const Tensor tokens = fresh_tokens(batch, cache, model.parameters().device());
+    std::vector<double> logits = model.next_logits(tokens, cache).values();
+    if (i == 0) {
+      stats.cache = cache.describe();
+      stats.prompt_seconds = seconds_now() - start;
+    }
+    std::vector<int64_t> kept;
+    for (size_t b = 0; b < batch.size(); ++b) {
+      if (add_token(batch[b], std::span(logits).subspan(b * vocab_size, vocab_size))) {
+        kept.push_back(static_cast<int64_t>(b));
+      } else {
+        receiver.end(batch[b].prompt);
+      }
+    }
+    keep(batch, cache, kept);
+  }
+  for (const Sequence& sequence : batch) receiver.end(sequence.prompt);
+  stats.seconds = seconds_now() - start - stats.prompt_seconds;
+  return stats;
 }
 
 namespace {
 
-// Prints the text, or token ids separated by spaces. The prompt also passes through the decoder: a character may begin
-// in the prompt and end in the generated tokens.
-void print_sample(const LoadedModel& loaded, const Prompt& prompt, const GenerateOptions& options, int64_t number) {
-  const auto print_all = [&](const std::function<std::string(int32_t)>& text_of) {
-    std::string shown;
-    for (auto id = prompt.tokens.end() - prompt.num_given; id != prompt.tokens.end(); ++id) shown += text_of(*id);
-    write_output(shown);
-    generate(loaded, prompt.tokens, options, number, [&](int32_t id) { write_output(text_of(id)); });
-  };
-  if (loaded.tokenizer == nullptr) {
-    bool is_first = true;
-    print_all([&](int32_t id) { return (std::exchange(is_first, false) ? "" : " ") + std::to_string(id); });
-  } else {
-    data::StreamDecoder decoder(*loaded.tokenizer);
-    print_all([&](int32_t id) { return decoder.push(id); });
-    write_output(decoder.finish());
+void check(const GenerateOptions& options, const LoadedModel& loaded) {
+  require<ConfigError>(options.stop_texts.empty() || loaded.tokenizer != nullptr,
+                       "generate: --stop needs a model with a tokenizer, this one works on token ids: use "
+                       "--stop-token");
+  for (const std::string& stop : options.stop_texts) {
+    require<ConfigError>(!stop.empty(), "generate: --stop is \"\", it must be a text that is not empty");
   }
-  write_output("\n");
+  for (const int32_t stop : options.stop_tokens) {
+    require<ConfigError>(stop < loaded.model->config().vocab_size,
+                         "generate: --stop-token is {}, it must be below {}, the vocabulary size", stop,
+                         loaded.model->config().vocab_size);
+  }
+}
+
+// The lines of a text, without their line feeds; nothing after the last one.
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+std::vector<std::string> prompt_texts(const GenerateOptions& options) {
+  if (!options.prompts_file.empty()) {
+    constexpr const char* kOption = "generate: --prompts-file";
+    std::vector<std::string> lines = lines_of(read_text_argument(options.prompts_file, kOption));
+    require<DataError>(!lines.empty(), "{}: there is no line, and so no prompt", kOption);
+    return lines;
+  }
+  if (!options.prompt_file.empty()) return {read_text_argument(options.prompt_file, "generate: --prompt-file")};
+  return options.prompts.empty() ? std::vector<std::string>{""} : options.prompts;
+}
+
+std::vector<Prompt> make_prompts(const GenerateOptions& options, const LoadedModel& loaded) {
+  const std::vector<std::string> texts = prompt_texts(options);
+  std::vector<Prompt> prompts;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const std::string what = texts.size() == 1 ? "generate: the prompt" : fmt::format("generate: prompt {}", i + 1);
+    try {
+      prompts.push_back(make_prompt(loaded, texts[i], options.skip_unknown, what));
+    } catch (const data::UnknownCharacterError& error) {
+      throw DataError(fmt::format("{}, or pass --skip-unknown", error.what()));
+    }
+  }
+  return prompts;
+}
+
+void print_stats(const GenerateStats& stats) {
+  const auto rate = [](int64_t tokens, double seconds) { return static_cast<double>(tokens) / seconds; };
+  write_notice(fmt::format(
+      "KV cache: {}; prompt: {} tokens in {:.3g} s, {:.4g} tokens/s; new: {} tokens in {:.3g} s, "
+      "{:.4g} tokens/s\n",
+      stats.cache, stats.prompt_tokens, stats.prompt_seconds, rate(stats.prompt_tokens, stats.prompt_seconds),
+      stats.new_tokens, stats.seconds, rate(stats.new_tokens, stats.seconds)));
 }
 
 }  // namespace
@@ -200,20 +186,19 @@ void run_generate(const GenerateOptions& options) {
   require<ConfigError>(options.num_samples >= 1, "--num-samples is {}, it must be at least 1", options.num_samples);
   const std::string file = checkpoint_of(options.checkpoint);
   const LoadedModel loaded = load_model(load_checkpoint(file));
-  const std::string text = options.prompt_file.empty() ? options.prompt : read_prompt_file(options.prompt_file);
-  const Prompt prompt = [&] {
-    try {
-      return make_prompt(loaded, text, options.skip_unknown);
-    } catch (const data::UnknownCharacterError& error) {
-      throw DataError(fmt::format("{}, or pass --skip-unknown", error.what()));
-    }
-  }();
+  check(options, loaded);
+  const std::vector<Prompt> prompts = make_prompts(options, loaded);
   // To stderr: stdout has the text only.
   if (file != options.checkpoint) write_notice(fmt::format("{}, step {}\n", quote(file), loaded.step));
-  const bool has_lines = loaded.tokenizer != nullptr && !loaded.tokenizer->end_token();
+  std::vector<std::vector<int32_t>> tokens;
+  for (const Prompt& prompt : prompts) tokens.push_back(prompt.tokens);
   for (int64_t n = 0; n < options.num_samples; ++n) {
-    if (has_lines && options.num_samples > 1) print("──── sample {} of {} ────\n", n + 1, options.num_samples);
-    print_sample(loaded, prompt, options, n);
+    GenerateOutput output(loaded.tokenizer.get(), prompts, options, n);
+    const GenerateStats stats =
+        generate(loaded, tokens, options, n,
+                 {.token = [&](size_t prompt, int32_t token) { return output.push(prompt, token); },
+                  .end = [&](size_t prompt) { output.end(prompt); }});
+    if (options.stats) print_stats(stats);
   }
 }
 

@@ -5,60 +5,57 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "autograd/core/philox.hpp"
+#include "train/commands/prompt.hpp"
+#include "train/commands/sampler.hpp"
 #include "train/run/snapshot.hpp"
 
 namespace heed::train {
 
-struct SamplerOptions {
-  double temperature = 1.0;  // 0: argmax, with the lowest id among equal logits and without a random number
-  int64_t top_k = 0;         // keep only the k largest logits; 0: all
-  double top_p = 1.0;        // nucleus sampling: keep only the largest probabilities that together reach p
-};
-
-// Throws ConfigError naming the option: temperature finite and >= 0, top_k >= 0, 0 < top_p <= 1.
-void check(const SamplerOptions& options);
-
-// Samples from softmax(logits / temperature), truncated by top_k, then by top_p, with the uniform number `index` of the
-// random stream. Throws DivergedError if a logit is NaN or +Inf, or all are -Inf.
-int32_t sample(std::span<const double> logits, const SamplerOptions& options, const RandomStream& random,
-               uint64_t index);
-
 struct GenerateOptions {
-  std::string checkpoint = {};   // a .h5 file, or a run folder, of which last.h5 is used
-  std::string prompt = {};       // text; token ids separated by spaces if the model has no tokenizer
-  std::string prompt_file = {};  // file with the prompt, byte for byte; "-": stdin; empty: `prompt` is used
-  bool skip_unknown = false;     // drop characters of the prompt that have no token
-  int64_t num_tokens = 200;      // maximum number of new tokens per sample
-  int64_t num_samples = 1;
+  std::string checkpoint = {};            // a .h5 file, or a run folder, of which last.h5 is used
+  std::vector<std::string> prompts = {};  // texts; token ids separated by spaces if the model has no tokenizer
+  std::string prompt_file = {};           // a file with one prompt, byte for byte; "-": stdin; empty: none
+  std::string prompts_file = {};          // a file with a prompt in each line; "-": stdin; empty: none
+  bool skip_unknown = false;              // drop characters of the prompt that have no token
+  int64_t num_tokens = 200;               // maximum number of new tokens per prompt
+  int64_t num_samples = 1;                // of each prompt
   uint32_t seed = 1;
   SamplerOptions sampler = {};
+  std::vector<std::string> stop_texts = {};  // a text ends before the first of them
+  std::vector<int32_t> stop_tokens = {};     // and before these tokens
+  bool stats = false;                        // print the size of the KV cache and the speed to stderr
 };
 
-struct Prompt {
-  std::vector<int32_t> tokens;
-  int64_t num_given = 0;  // the last tokens, which encode the text; printed before what is generated
+// Who receives the tokens of a batch.
+struct TokenReceiver {
+  // A new token of a prompt. Returns false if the sequence ends after it.
+  std::function<bool(size_t prompt, int32_t token)> token;
+  // The sequence of this prompt has ended.
+  std::function<void(size_t prompt)> end;
 };
 
-// If lines are sequences, the prompt begins with the end token. If it is empty otherwise, it is the start token
-// (data/text/tokenizer.hpp), or id 0 without a tokenizer. Neither is printed. Throws DataError for a character without
-// a token, with the character and its position.
-// what: the text in messages, "inspect: --text".
-Prompt make_prompt(const LoadedModel& loaded, const std::string& text, bool skip_unknown,
-                   const std::string& what = "generate: the prompt");
+struct GenerateStats {
+  std::string cache;                          // KvCache::describe()
+  int64_t prompt_tokens = 0, new_tokens = 0;  // of all prompts
+  double prompt_seconds = 0, seconds = 0;     // up to the first token of each, and after it
+};
 
-// Calls emit(token) for each new token, until num_tokens or the end token, which is not emitted. The context of the
-// model is the last seq_len tokens at most, at positions from 0. While there are at most seq_len tokens in all, the
-// forward pass for a new token has one row (KV cache). After that every position moves with each token, and the pass
-// has seq_len rows. Sample number `sample` has its own random stream.
-void generate(const LoadedModel& loaded, std::vector<int32_t> tokens, const GenerateOptions& options, int64_t sample,
-              const std::function<void(int32_t)>& emit);
+// Continues all prompts as one batch, each until num_tokens, the end token or a stop token, which are not passed on,
+// or until the receiver ends it; it then leaves the batch. The context of the model is the last seq_len tokens at most,
+// at positions from 0. While there are at most seq_len tokens in all, the forward pass for a new token has one row for
+// each sequence (KV cache). After that every position moves with each token, and the pass has seq_len rows. Sample
+// number `sample` has its own random stream, the same for each prompt: in a batch, a prompt gets the text that it gets
+// alone, up to rounding.
+GenerateStats generate(const LoadedModel& loaded, const std::vector<std::vector<int32_t>>& prompts,
+                       const GenerateOptions& options, int64_t sample, const TokenReceiver& receiver);
 
-// Prints the samples to stdout as they are generated, each followed by a line feed: the prompt as decoded from its
-// tokens, then the generated text, which is valid UTF-8 at any time. If a sample may have several lines and there is
-// more than one sample, each begins with a line "──── sample 2 of 3 ────". Throws what loading the checkpoint throws,
-// and DataError for a prompt file that cannot be read.
+// Prints the samples to stdout, each followed by a line feed: the prompt as decoded from its tokens, then the generated
+// text, which is valid UTF-8 at any time. The text of the first prompt is printed token by token, that of the others
+// once those before have ended. If a text may have several lines and there is more than one, each begins with a line
+// "──── sample 2 of 3 ────" or "──── prompt 1 of 2 ────". Throws what loading the checkpoint throws, ConfigError for
+// options that do not fit the model, and DataError for a prompt file that cannot be read.
 void run_generate(const GenerateOptions& options);
 
 }  // namespace heed::train

@@ -5,7 +5,7 @@
 #include "data/io/posix_file.hpp"
 #include "data/io/utf8.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
-#include "train/commands/generate.hpp"
+#include "train/commands/prompt.hpp"
 #include "train/inspect/inspect_folder.hpp"
 #include "train/inspect/inspection_report.hpp"
 #include "train/output/number_text.hpp"
@@ -68,7 +68,7 @@ Sequences repeated_sequences(const LoadedModel& loaded, int64_t count) {
 }
 
 Sequences sequences_of_run(const LoadedModel& loaded, const CheckpointContent& content, int64_t count) {
-  RunData run = dataset_of_run(loaded, content, text_progress());
+  RunData run = dataset_of_run(loaded.config, loaded.tokenizer, content, text_progress());
   require<DataError>(run.difference.empty(),
                      "inspect: the data is not that of the run ({}): put the old data back, set data.path to where it "
                      "is, or inspect a text with --text",

@@ -102,7 +102,8 @@ class Inspector {
     prepare();
     {
       const NoGradGuard no_grad;
-      for_each_part(rows_at_a_time(model_, 1), [&](const data::Batch& part, int64_t first) { measure(part, first); });
+      for_each_part(rows_at_a_time(model_, sequences_.seq_len, 1),
+                    [&](const data::Batch& part, int64_t first) { measure(part, first); });
       take_means();
       require<DivergedError>(std::isfinite(result_.loss), "inspect: the loss is {}: take an earlier checkpoint",
                              result_.loss);
@@ -267,7 +268,7 @@ class Inspector {
   double loss_sum(nn::ForwardHook& hook) const {
     const Device device = model_.parameters().device();
     double sum = 0;
-    for_each_part(rows_at_a_time(model_, 1), [&](const data::Batch& part, int64_t) {
+    for_each_part(rows_at_a_time(model_, sequences_.seq_len, 1), [&](const data::Batch& part, int64_t) {
       if (!has_target(part)) return;
       const Shape shape{part.rows, part.seq_len};
       sum += model_

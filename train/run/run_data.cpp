@@ -5,12 +5,13 @@
 
 namespace heed::train {
 
-RunData dataset_of_run(const LoadedModel& loaded, const CheckpointContent& content, const data::Progress& progress) {
+RunData dataset_of_run(const Config& config, const std::shared_ptr<const data::Tokenizer>& tokenizer,
+                       const CheckpointContent& content, const data::Progress& progress) {
   const auto cannot_be_made = [&](const std::exception& error) {
     return RunData{nullptr, fmt::format("checkpoint: {}; current: {}", content.text("data"), error.what())};
   };
   try {
-    std::unique_ptr<data::Dataset> dataset = make_dataset(loaded.config, loaded.tokenizer, progress);
+    std::unique_ptr<data::Dataset> dataset = make_dataset(config, tokenizer, progress);
     std::string difference = data_difference(content, *dataset);
     return {std::move(dataset), std::move(difference)};
   } catch (const ConfigError& error) {

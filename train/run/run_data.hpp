@@ -15,7 +15,9 @@ struct RunData {
   std::string difference;                  // from the data of the run, see data_difference(); empty if it is the same
 };
 
-// The dataset that the checkpoint's config describes. loaded: the model of `content`. progress: as for make_dataset().
-RunData dataset_of_run(const LoadedModel& loaded, const CheckpointContent& content, const data::Progress& progress);
+// The dataset that `config`, the checkpoint's with its overrides, describes. tokenizer: the checkpoint's, or nullptr.
+// progress: as for make_dataset().
+RunData dataset_of_run(const Config& config, const std::shared_ptr<const data::Tokenizer>& tokenizer,
+                       const CheckpointContent& content, const data::Progress& progress);
 
 }  // namespace heed::train

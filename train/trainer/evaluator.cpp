@@ -4,6 +4,7 @@
 #include <exception>
 #include <numbers>
 
+#include "autograd/ops/cross_entropy.hpp"
 #include "autograd/tape.hpp"
 #include "data/text/tokenizer.hpp"
 #include "train/comm/agreement.hpp"
@@ -50,15 +51,45 @@ struct Sums {
   }
 };
 
-Sums sums_of(const nn::Gpt& model, const data::Dataset& dataset, const data::Batch& batch) {
+// Adds the sums of a batch and returns its sum over all positions. One cross entropy for each position, with all other
+// targets ignored, which costs little next to the logits.
+double add_by_position(const nn::Gpt& model, const data::Batch& batch, const Tensor& tokens,
+                       PositionLosses& positions) {
+  double sum = 0;
+  const Tensor logits = model.logits(tokens, {});
+  positions.losses.resize(static_cast<size_t>(batch.seq_len));
+  positions.targets.resize(static_cast<size_t>(batch.seq_len));
+  for (int64_t t = 0; t < batch.seq_len; ++t) {
+    std::vector<int32_t> targets(batch.targets.size(), data::kIgnoreTarget);
+    int64_t count = 0;
+    for (int64_t i = t; i < static_cast<int64_t>(targets.size()); i += batch.seq_len) {
+      targets[i] = batch.targets[i];
+      count += targets[i] != data::kIgnoreTarget ? 1 : 0;
+    }
+    if (count == 0) continue;
+    // The denominator 1 turns the mean into the sum.
+    const Tensor here = from_tokens(tokens.shape(), targets, tokens.device());
+    const double loss = cross_entropy(logits, here, {.denominator = 1.0}).item();
+    positions.losses[t] += loss;
+    positions.targets[t] += count;
+    sum += loss;
+  }
+  return sum;
+}
+
+Sums sums_of(const nn::Gpt& model, const data::Dataset& dataset, const data::Batch& batch, PositionLosses* positions) {
   const Shape shape{batch.rows, batch.seq_len};
   const auto ignored = std::count(batch.targets.begin(), batch.targets.end(), data::kIgnoreTarget);
   Sums sums{.targets = static_cast<int64_t>(batch.targets.size()) - ignored};
   if (sums.targets == 0) return sums;
-  // The denominator 1 turns the mean into the sum.
   const Device device = model.parameters().device();
-  sums.loss =
-      model.loss(from_tokens(shape, batch.inputs, device), from_tokens(shape, batch.targets, device), {}, 1.0).item();
+  const Tensor tokens = from_tokens(shape, batch.inputs, device);
+  if (positions != nullptr) {
+    sums.loss = add_by_position(model, batch, tokens, *positions);
+  } else {
+    // The denominator 1 turns the mean into the sum.
+    sums.loss = model.loss(tokens, from_tokens(shape, batch.targets, device), {}, 1.0).item();
+  }
   sums.target_bytes = bytes_of(dataset, batch.targets);
   const std::optional<double> own = dataset_loss(dataset, batch);
   sums.has_law = own.has_value();
@@ -73,14 +104,15 @@ struct Share {
 };
 
 Sums sums_of_share(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,
-                   data::Split split, int64_t rows, const Share& share, const EvaluationProgress& progress) {
+                   data::Split split, int64_t rows, const Share& share, const EvaluationProgress& progress,
+                   PositionLosses* positions = nullptr) {
   const int64_t total = share.batches();
   const auto goes_on = [&](int64_t done) { return !progress || progress(done, total) || done == total; };
   Sums sums;
   sums.stopped = !goes_on(0);
   for (int64_t done = 0; done < total && !sums.stopped; sums.stopped = !goes_on(++done)) {
     const int64_t first = share.first + done * share.stride;
-    sums.add(sums_of(model, dataset, loader.eval_batch(split, first, std::min(rows, share.end - first))));
+    sums.add(sums_of(model, dataset, loader.eval_batch(split, first, std::min(rows, share.end - first)), positions));
   }
   return sums;
 }
@@ -97,10 +129,10 @@ int64_t sequences_wanted(const data::BatchLoader& loader, data::Split split, int
 
 }  // namespace
 
-int64_t rows_at_a_time(const nn::Gpt& model, int64_t rows_per_batch) {
+int64_t rows_at_a_time(const nn::Gpt& model, int64_t seq_len, int64_t rows_per_batch) {
   constexpr int64_t kTokens = 2048, kLogits = int64_t{1} << 22;
   const int64_t tokens = std::min(kTokens, kLogits / model.config().vocab_size);
-  return std::max(rows_per_batch, tokens / model.config().seq_len);
+  return std::max(rows_per_batch, tokens / seq_len);
 }
 
 std::optional<double> Evaluation::bits_per_byte() const {
@@ -110,14 +142,15 @@ std::optional<double> Evaluation::bits_per_byte() const {
 
 std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,
                                    data::Split split, int64_t rows_per_batch, int64_t max_batches,
-                                   comm::ProcessGroup& ranks, const EvaluationProgress& progress) {
+                                   comm::ProcessGroup& ranks, const EvaluationProgress& progress,
+                                   PositionLosses* positions) {
   const NoGradGuard no_grad;
-  const int64_t rows = rows_at_a_time(model, rows_per_batch);
+  const int64_t rows = rows_at_a_time(model, loader.seq_len(), rows_per_batch);
   const int64_t wanted = sequences_wanted(loader, split, max_batches);
   Sums own, all;
   std::exception_ptr error;
   try {
-    own = sums_of_share(model, dataset, loader, split, rows, share_of(ranks, rows, wanted), progress);
+    own = sums_of_share(model, dataset, loader, split, rows, share_of(ranks, rows, wanted), progress, positions);
   } catch (const std::exception&) {
     error = std::current_exception();
     own.failed = true;
@@ -148,7 +181,7 @@ Evaluation evaluate(const nn::Gpt& model, const data::Dataset& dataset, const da
 void evaluate_share(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,
                     data::Split split, int64_t rows_per_batch, int64_t max_batches, const comm::ProcessGroup& ranks) {
   const NoGradGuard no_grad;
-  const int64_t rows = rows_at_a_time(model, rows_per_batch);
+  const int64_t rows = rows_at_a_time(model, loader.seq_len(), rows_per_batch);
   const Share share = share_of(ranks, rows, sequences_wanted(loader, split, max_batches));
   sums_of_share(model, dataset, loader, split, rows, share, {});
 }

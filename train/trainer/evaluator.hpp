@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "data/batch_loader.hpp"
 #include "nn/gpt.hpp"
@@ -24,6 +25,12 @@ struct Evaluation {
   std::optional<double> bits_per_byte() const;
 };
 
+// Sums over the targets at each position of a sequence: the target at position i has i + 1 tokens as context.
+struct PositionLosses {
+  std::vector<double> losses;  // nats
+  std::vector<int64_t> targets;
+};
+
 // Called before the first batch and after each one, with the number of batches that this rank has done and its total.
 // Returns false to stop the evaluation; after the last batch that has no effect.
 using EvaluationProgress = std::function<bool(int64_t done, int64_t total)>;
@@ -34,15 +41,17 @@ using EvaluationProgress = std::function<bool(int64_t done, int64_t total)>;
 // training. Throws DataError if no sequence has a target.
 Evaluation evaluate(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,
                     data::Split split, int64_t rows_per_batch, int64_t max_batches, comm::ProcessGroup& ranks);
-// The same, with a progress callback. Returns nullopt on all ranks if the callback of any rank stopped it; the other
-// ranks finish their batches first.
+// The same, with a progress callback, and the sums of this rank's share by position in `positions`. Returns nullopt on
+// all ranks if the callback of any rank stopped it; the other ranks finish their batches first.
 std::optional<Evaluation> evaluate(const nn::Gpt& model, const data::Dataset& dataset, const data::BatchLoader& loader,
                                    data::Split split, int64_t rows_per_batch, int64_t max_batches,
-                                   comm::ProcessGroup& ranks, const EvaluationProgress& progress);
+                                   comm::ProcessGroup& ranks, const EvaluationProgress& progress,
+                                   PositionLosses* positions = nullptr);
 
-// Sequences in one forward pass without an autograd graph: at least rows_per_batch. More rows fit into memory than in
-// training, and small models are faster with enough tokens in a pass, as long as the logits stay small.
-int64_t rows_at_a_time(const nn::Gpt& model, int64_t rows_per_batch);
+// Sequences of seq_len tokens in one forward pass without an autograd graph: at least rows_per_batch. More rows fit
+// into memory than in training, and small models are faster with enough tokens in a pass, as long as the logits stay
+// small.
+int64_t rows_at_a_time(const nn::Gpt& model, int64_t seq_len, int64_t rows_per_batch);
 
 // This rank's share of evaluate(), without its result and without waiting for the other ranks: to find out which
 // operation makes a NaN.

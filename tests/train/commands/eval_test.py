@@ -180,6 +180,83 @@ class Evaluation(command_line.CommandLine):
         self.assert_refused("data.path=text.txt", code=2, parts=("data.path", "no effect"))
         self.assert_refused("data.seed=2", code=2, parts=("data.seed is 1",))
 
+    def test_another_context_length(self):
+        """Each target once at any length; a random line of 8 letters has nothing that more context could show."""
+        for position, most in (("learned", 16), ("sinusoidal", 100), ("none", 100)):
+            self.train(f"position={position}")
+            targets = set()
+            for seq_len in (1, 3, 16, most):
+                result = self.run_heed("eval", self.run_folder, "--seq-len", seq_len)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(f"context     {seq_len} tokens; the run was trained with 16" in result.stdout, seq_len != 16)
+                targets.add(result.stdout.split("(")[-1].split()[0])
+            self.assertEqual(targets, {"108"}, "12 lines of 8 letters and a line feed")
+        self.train("position=learned")
+        self.assert_refused("--seq-len", 17, code=2, parts=("--seq-len is 17", "learned positions", "at most 16"))
+        self.assertAlmostEqual(self.loss("validation", self.run_folder, "--seq-len", 16),
+                               self.loss("validation", self.run_folder), places=6)
+
+    def test_a_longer_context_than_the_split(self):
+        self.config.write_text(LINES.replace('split = "lines"\nval_lines = 12\n', ""))
+        self.train("position=none")
+        self.loss("validation", self.run_folder, "--seq-len", 1000)
+        self.assert_refused("--seq-len", 1_000_001, code=2, parts=("--seq-len", "1000000"))
+
+    def test_problems_have_one_length(self):
+        self.config.write_text('[model]\nnum_layers = 1\nnum_heads = 2\nd_model = 16\nseq_len = 3\nposition = "none"\n'
+                               '[data]\nsource = "modular_addition"\nmodulus = 7\n[train]\nsteps = 2\nplot = false\n')
+        self.train()
+        self.assert_refused("--seq-len", 5, code=2, parts=("--seq-len is 5", "3 tokens"))
+
+    def test_by_position(self):
+        self.train()
+        loss = self.loss("validation", self.run_folder)
+        result = self.run_heed("eval", self.run_folder, "--by-position", "--csv", "position.csv")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"loss {loss:.6f}", result.stdout, "the same loss as without it")
+        rows = (self.folder / "position.csv").read_text().splitlines()
+        self.assertEqual(rows[0], "split,context,targets,loss")
+        values = [row.split(",") for row in rows[1:]]
+        self.assertEqual([row[:3] for row in values], [["validation", str(i), "12"] for i in range(1, 10)])
+        self.assertAlmostEqual(sum(float(row[3]) for row in values) / 9, loss, places=5)
+        self.assertLess(float(values[8][3]), 0.5, "after 8 letters every line ends")
+        table = [line.split() for line in result.stdout.splitlines()[2:-1]]
+        self.assertEqual([row[-2] for row in table], ["targets", "12", "12", "24", "48", "12"])
+        self.assertEqual(table[4][:3], ["5", "to", "8"])
+        # Again over its own file, but over no other.
+        self.assertEqual(self.run_heed("eval", self.run_folder, "--by-position", "--csv", "position.csv").returncode, 0)
+        (self.folder / "other.csv").write_text("mine")
+        self.assert_refused("--by-position", "--csv", "other.csv", code=2, parts=("other.csv", "not written by heed eval"))
+        self.assertEqual((self.folder / "other.csv").read_text(), "mine")
+        self.assert_refused("--csv", "position.csv", code=2, parts=("--csv", "--by-position"))
+
+    def test_a_text_of_the_command_line(self):
+        for split in ("lines", "position"):
+            self.config.write_text(LINES.replace('split = "lines"\nval_lines = 12\n', f'split = "{split}"\n'))
+            self.train()
+            text = "abcdefgh\nabcdefgh\n" * 5
+            (self.folder / "given.txt").write_text(text)
+            loss = self.loss("another text", self.run_folder, "data.path=given.txt")
+            for arguments in (("--text", text), ("--text-file", "given.txt")):
+                self.assertAlmostEqual(self.loss("text", self.run_folder, *arguments), loss, places=6)
+            result = self.run_heed("eval", self.run_folder, "--text", text)
+            self.assertIn(f"({len(text) - (split == 'position')} targets, each once)", result.stdout)
+            self.assertIn("bits per byte", result.stdout)
+            self.assert_refused("--text", "ab", "data.path=given.txt", code=2, parts=("data.path", "--text"))
+            self.assert_refused("--text", "", code=3, parts=("--text has 0 tokens", "at least"))
+            self.assert_refused("--text", "a?", code=3, parts=("--text", "'?'"))
+            self.assert_refused("--text-file", "none.txt", code=3, parts=("--text-file", "none.txt", "No such file"))
+            self.assert_refused("--text-file", "given.txt", "--text", "a", code=2, parts=("--text",))
+
+    def test_token_ids(self):
+        self.config.write_text(command_line.TINY)
+        self.train()
+        result = self.run_heed("eval", self.run_folder, "--text", " ".join("012345" * 4), "--by-position")
+        self.assertIn("(23 targets, each once)", result.stdout, result.stderr)
+        self.assertNotIn("bits per byte", result.stdout)
+        self.assert_refused("--text", "1 6", code=3, parts=("below 6",))
+        self.assert_refused("--text", "1", code=3, parts=("--text has 1 tokens", "at least 2"))
+
     def test_a_device_that_is_asked_for(self):
         """device=cuda in a checkpoint runs where it can; on the command line it is meant."""
         self.train("stop_after=1")

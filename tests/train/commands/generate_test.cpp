@@ -12,6 +12,7 @@
 #include "autograd/tape.hpp"
 #include "data/text/char_tokenizer.hpp"
 #include "tests/train/tiny.hpp"
+#include "train/commands/stop_text.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace heed::train {
@@ -42,11 +43,26 @@ std::vector<int32_t> plainly(const LoadedModel& loaded, std::vector<int32_t> tok
   return {tokens.begin() + static_cast<int64_t>(prompt), tokens.end()};
 }
 
+// What each prompt of a batch is continued with.
+std::vector<std::vector<int32_t>> of_batch(const LoadedModel& loaded, const std::vector<std::vector<int32_t>>& prompts,
+                                           const GenerateOptions& options, int64_t sample_number) {
+  std::vector<std::vector<int32_t>> tokens(prompts.size());
+  std::vector<int> ends(prompts.size());
+  generate(loaded, prompts, options, sample_number,
+           {.token =
+                [&](size_t prompt, int32_t id) {
+                  EXPECT_EQ(ends[prompt], 0);
+                  tokens[prompt].push_back(id);
+                  return true;
+                },
+            .end = [&](size_t prompt) { ++ends[prompt]; }});
+  EXPECT_EQ(ends, std::vector<int>(prompts.size(), 1));
+  return tokens;
+}
+
 std::vector<int32_t> with_cache(const LoadedModel& loaded, const std::vector<int32_t>& prompt,
                                 const GenerateOptions& options, int64_t sample_number) {
-  std::vector<int32_t> tokens;
-  generate(loaded, prompt, options, sample_number, [&](int32_t id) { tokens.push_back(id); });
-  return tokens;
+  return of_batch(loaded, {prompt}, options, sample_number).front();
 }
 
 // Prompts of one token, up to the sequence of 8, of the sequence, and longer.
@@ -84,6 +100,63 @@ TEST(Generate, DependsOnWhatIsInTheSequenceOnly) {
     others.push_back(with_cache(loaded, other, options, 0));
   }
   EXPECT_TRUE(std::any_of(others.begin(), others.end(), [&](const auto& one) { return one != expected; }));
+}
+
+std::vector<int32_t> some_prompt(int64_t length) {
+  std::vector<int32_t> prompt;
+  for (int64_t i = 0; i < length; ++i) prompt.push_back(static_cast<int32_t>((5 * i * i + (length + 1) * i + 2) % 6));
+  return prompt;
+}
+
+// Prompts shorter and longer than the sequence of 8: in a batch each gets what it gets alone, also when one sequence is
+// full before the others and its context moves.
+TEST(Generate, GivesEachPromptOfABatchWhatItGetsAlone) {
+  for (const char* position : {"learned", "sinusoidal", "none"}) {
+    const LoadedModel loaded = tiny_model({std::string("position=") + position, "precision=f64"});
+    const std::vector<std::vector<int32_t>> prompts{some_prompt(3), some_prompt(7), some_prompt(1), some_prompt(12)};
+    for (const int64_t num_tokens : {0, 1, 4, 20}) {
+      const GenerateOptions options{.num_tokens = num_tokens, .seed = 3};
+      const auto together = of_batch(loaded, prompts, options, 1);
+      for (size_t i = 0; i < prompts.size(); ++i) {
+        EXPECT_EQ(together[i], with_cache(loaded, prompts[i], options, 1)) << position << ", prompt " << i;
+        EXPECT_EQ(std::ssize(together[i]), num_tokens);
+      }
+    }
+  }
+}
+
+// Sequences that end leave the batch; those that stay get the same as before.
+TEST(Generate, EndsASequenceAtAStopToken) {
+  const LoadedModel loaded = tiny_model({"precision=f64"});
+  const std::vector<std::vector<int32_t>> prompts{some_prompt(3), some_prompt(5), some_prompt(2), some_prompt(4)};
+  const auto all = of_batch(loaded, prompts, {.num_tokens = 15}, 0);
+  for (int32_t stop = 0; stop < 6; ++stop) {
+    const auto stopped = of_batch(loaded, prompts, {.num_tokens = 15, .stop_tokens = {stop}}, 0);
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      const std::vector<int32_t> expected(all[i].begin(), std::find(all[i].begin(), all[i].end(), stop));
+      EXPECT_EQ(stopped[i], expected) << stop;
+    }
+  }
+}
+
+TEST(StopText, EndsBeforeTheFirstStopText) {
+  const auto run = [](const std::vector<std::string>& stops, const std::vector<std::string>& parts) {
+    StopText stop(stops);
+    std::string shown;
+    for (const std::string& part : parts) {
+      shown += stop.push(part) + "|";
+      if (stop.stopped()) return shown + "!";
+    }
+    return shown + stop.finish();
+  };
+  EXPECT_EQ(run({"end"}, {"the ", "end."}), "the ||!");
+  EXPECT_EQ(run({"end"}, {"a", "e", "n", "d"}), "a||||!");
+  EXPECT_EQ(run({"end"}, {"e", "n", "ee", "nd"}), "||ene||!");
+  EXPECT_EQ(run({"end"}, {"e", "n"}), "||en");
+  EXPECT_EQ(run({"aab"}, {"a", "a", "a", "b"}), "||a||!");
+  EXPECT_EQ(run({"bc", "b"}, {"abc"}), "a|!");
+  EXPECT_EQ(run({"zz", "cd"}, {"abcdzz"}), "ab|!");
+  EXPECT_EQ(run({}, {"ab", "c"}), "ab|c|");
 }
 
 // What stands before the prompt is seen and not printed; what is left out is neither.
@@ -159,6 +232,48 @@ TEST(Sampler, TopPKeepsTheFewestThatReachIt) {
 }
 
 TEST(Sampler, TopPIsOfWhatTopKLeaves) { expect_shares(draw({.top_k = 2, .top_p = 2.0 / 3 - 1e-9}), {0, 1, 0, 0}); }
+
+// Relative to the largest probability, of 1/2.
+TEST(Sampler, MinPKeepsWhatIsLikelyEnough) {
+  expect_shares(draw({.min_p = 0.5}), {0, 2.0 / 3, 0, 1.0 / 3});
+  expect_shares(draw({.min_p = 0.51}), {0, 1, 0, 0});
+  expect_shares(draw({.min_p = 0.25}), {0.125, 0.5, 0.125, 0.25});
+  expect_shares(draw({.min_p = 1}), {0, 1, 0, 0});
+  expect_shares(draw({.top_p = 0.5, .min_p = 0.25}), {0, 1, 0, 0});
+}
+
+// Of a large vocabulary only the likeliest ids are sorted.
+TEST(Sampler, RanksAsManyIdsAsItNeeds) {
+  std::vector<double> logits(5000);
+  for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<double>(i * 7919 % 5000) * 1e-6;
+  const RandomStream random{.seed = 7, .site = random_site(RandomDomain::sampling)};
+  std::vector<int32_t> ids(logits.size());
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i);
+  std::sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
+  const auto weight = [&](int32_t id) { return std::exp(logits[id] - logits[ids.front()]); };
+  double all = 0;
+  for (int32_t id = 0; id < 5000; ++id) all += weight(id);
+  for (uint64_t i = 0; i < 50; ++i) {
+    double rest = random.uniform(i) * all;
+    const auto drawn = std::find_if(ids.begin(), ids.end(), [&](int32_t id) { return (rest -= weight(id)) < 0; });
+    EXPECT_EQ(sample(logits, {}, random, i), *drawn);
+  }
+}
+
+TEST(Sampler, PenalizesWhatHasOccurred) {
+  const std::vector<int32_t> tokens{0, 1, 1, 3, 3, 3};  // the last three were generated
+  const auto penalized = [&](const SamplerOptions& options) {
+    std::vector<double> logits{2, -2, 2, 1};
+    penalize(logits, options, tokens, 3);
+    return logits;
+  };
+  EXPECT_EQ(penalized({}), (std::vector<double>{2, -2, 2, 1}));
+  EXPECT_EQ(penalized({.repetition_penalty = 2}), (std::vector<double>{1, -4, 2, 0.5}));
+  EXPECT_EQ(penalized({.frequency_penalty = 0.5}), (std::vector<double>{2, -2, 2, -0.5}));
+  EXPECT_EQ(penalized({.presence_penalty = 0.5}), (std::vector<double>{2, -2, 2, 0.5}));
+  EXPECT_EQ(penalized({.repetition_penalty = 2, .frequency_penalty = 1, .presence_penalty = 1}),
+            (std::vector<double>{1, -4, 2, -3.5}));
+}
 
 TEST(Sampler, TemperatureZeroIsTheLargestLogitWithTheLowestId) {
   const RandomStream random{.seed = 7, .site = random_site(RandomDomain::sampling)};

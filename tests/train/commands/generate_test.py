@@ -90,6 +90,63 @@ class Generation(command_line.CommandLine):
             result = self.run_heed("generate", self.run_folder, "--prompt", prompt)
             self.assert_error(result, 3, "below 6", f'"{prompt}"')
 
+    def test_greedy(self):
+        self.train("abcd" * 500, "steps=200")
+        greedy = self.generate("--prompt", "a", "--tokens", 20, "--greedy")
+        self.assertEqual(greedy, self.generate("--prompt", "a", "--tokens", 20, "--temperature", 0))
+        for option in ("--temperature", "--top-k", "--top-p", "--min-p"):
+            self.assert_error(self.run_heed("generate", self.run_folder, "--greedy", option, 1), 2, "--greedy", option)
+
+    def test_penalties(self):
+        """A penalty makes the likeliest letter of a text of one letter unlikely."""
+        self.train("a" * 1900 + "bcd\n" * 25, "steps=60")
+        greedy = ("--prompt", "a", "--tokens", 6, "--greedy")
+        self.assertEqual(self.generate(*greedy), b"aaaaaaa\n")
+        for option in ("--frequency-penalty", "--presence-penalty"):
+            self.assertGreater(len(set(self.generate(*greedy, option, 50))), 3, option)
+        self.train("abcd" * 500, "steps=2")
+        self.assertNotEqual(self.generate("--prompt", "a", "--repetition-penalty", 5), self.generate("--prompt", "a"))
+        self.assert_error(self.run_heed("generate", self.run_folder, "--repetition-penalty", 0), 2, "--repetition-penalty")
+
+    def test_stop_texts(self):
+        """Tokens are bytes, so each of these texts spans several of them."""
+        self.train("abcd" * 500, "steps=200", "tokenizer=byte")
+        continued = ("--prompt", "a", "--tokens", 12, "--greedy")
+        self.assertEqual(self.generate(*continued), b"abcdabcdabcda\n")
+        self.assertEqual(self.generate(*continued, "--stop", "da"), b"abc\n")
+        self.assertEqual(self.generate(*continued, "--stop", "xx", "--stop", "dab", "--stop", "cdabc"), b"abc\n", "the first that is complete")
+        self.assertEqual(self.generate(*continued, "--stop", "a"), b"abcd\n", "the prompt is no stop text")
+        self.assertEqual(self.generate(*continued, "--stop", "dax"), b"abcdabcdabcda\n", "what was held back is printed")
+        self.assertEqual(self.generate(*continued, "--stop-token", ord("c")), b"ab\n")
+        self.assertEqual(self.generate(*continued, "--stop-token", 1, "--stop-token", ord("d")), b"abc\n")
+        self.assert_error(self.run_heed("generate", self.run_folder, "--stop", ""), 2, "--stop", "empty")
+        self.assert_error(self.run_heed("generate", self.run_folder, "--stop-token", 256), 2, "--stop-token is 256", "256")
+
+    def test_several_prompts(self):
+        self.train("abcd" * 500, "steps=200", "tokenizer=byte")
+        prompts = ("ab", "d", "abcdabcdabc", "")
+        greedy = ("--tokens", 12, "--greedy", "--stop", "bcda")
+        alone = [self.generate("--prompt", prompt, *greedy).decode() for prompt in prompts]
+        title = "──── prompt {} of 4 ────\n"
+        expected = "".join(title.format(i + 1) + text for i, text in enumerate(alone))
+        self.assertEqual(self.generate(*(part for one in prompts for part in ("--prompt", one)), *greedy).decode(), expected)
+        (self.folder / "prompts").write_text("\n".join(prompts) + "\n")
+        self.assertEqual(self.generate("--prompts-file", "prompts", *greedy).decode(), expected)
+        self.assertEqual(self.generate("--prompts-file", "-", *greedy, input=(self.folder / "prompts").read_bytes()).decode(), expected)
+        text = self.generate("--prompt", "a", "--prompt", "b", "--num-samples", 2, "--tokens", 1).decode()
+        self.assertEqual(text.count("────\n"), 4)
+        self.assertIn("──── prompt 2 of 2, sample 1 of 2 ────\nb", text)
+        (self.folder / "none").write_text("")
+        self.assert_error(self.run_heed("generate", self.run_folder, "--prompts-file", "none"), 3, "--prompts-file", "no line")
+        self.assert_error(self.run_heed("generate", self.run_folder, "--prompts-file", "none", "--prompt", "a"), 2, "--prompts-file")
+
+    def test_stats(self):
+        self.train("abcd" * 500, "steps=2")
+        result = self.run_heed("generate", self.run_folder / "checkpoints" / "last.h5", "--prompt", "ab", "--tokens", 3, "--stats")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("KV cache: 1 layers x 2 x 5 tokens x 32 f32 = 1.2 KiB; prompt: 2 tokens in", result.stderr)
+        self.assertIn("new: 3 tokens in", result.stderr)
+
     def test_a_run_folder_stands_for_its_last_checkpoint(self):
         self.train("abcd" * 500, "steps=4", "save_interval=2", "keep_checkpoints=2")
         expected = self.generate("--prompt", "a").decode()

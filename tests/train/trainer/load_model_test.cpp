@@ -83,7 +83,7 @@ TEST(Eval, RefusesALossThatIsNotFinite) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   gain = from_values(gain.shape(), gain.dtype(), std::vector<double>(static_cast<size_t>(gain.numel()), nan));
   save_checkpoint(file, content);
-  const std::string text = error_of<DivergedError>([&] { run_eval(file, {}); });
+  const std::string text = error_of<DivergedError>([&] { run_eval({.checkpoint = file}); });
   EXPECT_NE(text.find("validation loss is nan"), std::string::npos) << text;
 }
 
