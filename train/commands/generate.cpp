@@ -90,7 +90,6 @@ GenerateStats generate(const LoadedModel& loaded, const std::vector<std::vector<
     if ((end && token == *end) || std::find(stops.begin(), stops.end(), token) != stops.end()) return false;
     sequence.tokens.push_back(token);
     ++sequence.num_generated;
-    ++stats.new_tokens;
     return receiver.token(sequence.prompt, token) && sequence.num_generated < options.num_tokens;
   };
   const auto vocab_size = static_cast<size_t>(model.config().vocab_size);
@@ -102,6 +101,7 @@ GenerateStats generate(const LoadedModel& loaded, const std::vector<std::vector<
       stats.cache = cache.describe();
       stats.prompt_seconds = seconds_now() - start;
     }
+    if (i > 0) stats.new_tokens += std::ssize(batch);
     std::vector<int64_t> kept;
     for (size_t b = 0; b < batch.size(); ++b) {
       if (add_token(batch[b], std::span(logits).subspan(b * vocab_size, vocab_size))) {
@@ -172,7 +172,7 @@ std::vector<Prompt> make_prompts(const GenerateOptions& options, const LoadedMod
 void print_stats(const GenerateStats& stats) {
   const auto rate = [](int64_t tokens, double seconds) { return static_cast<double>(tokens) / seconds; };
   write_notice(fmt::format(
-      "KV cache: {}; prompt: {} tokens in {:.3g} s, {:.4g} tokens/s; new: {} tokens in {:.3g} s, "
+      "KV cache: {}; prompt: {} tokens in {:.3g} s, {:.4g} tokens/s; then {} tokens in {:.3g} s, "
       "{:.4g} tokens/s\n",
       stats.cache, stats.prompt_tokens, stats.prompt_seconds, rate(stats.prompt_tokens, stats.prompt_seconds),
       stats.new_tokens, stats.seconds, rate(stats.new_tokens, stats.seconds)));

@@ -37,9 +37,11 @@ struct TokenReceiver {
 };
 
 struct GenerateStats {
-  std::string cache;                          // KvCache::describe()
-  int64_t prompt_tokens = 0, new_tokens = 0;  // of all prompts
-  double prompt_seconds = 0, seconds = 0;     // up to the first token of each, and after it
+  std::string cache;  // KvCache::describe()
+  // Of all prompts: the tokens of the prompts, in the forward pass that gives the first new token of each; and the
+  // further new tokens.
+  int64_t prompt_tokens = 0, new_tokens = 0;
+  double prompt_seconds = 0, seconds = 0;
 };
 
 // Continues all prompts as one batch, each until num_tokens, the end token or a stop token, which are not passed on,
