@@ -105,10 +105,15 @@ HWY_EXPORT(dot_range_bf16);
 
 template <class S>
 void run(const Gemm<S>& g, void (*range)(const Gemm<S>&, int64_t, int64_t)) {
-  // Ranges are multiples of this, so that which tile computes an element depends on the shape alone.
-  constexpr int64_t kColumns = 4, kGrainElements = 1 << 16;
-  parallel_for(ceil_divide(g.n, kColumns), ceil_divide(kGrainElements, kColumns * g.k),
-               [&](int64_t begin, int64_t end) { range(g, begin * kColumns, std::min(end * kColumns, g.n)); });
+  // Ranges are multiples of this, so that which tile computes an element depends on the shape alone. There are several
+  // for each thread: if one is delayed, the others take its ranges.
+  constexpr int64_t kColumns = 4, kGrainElements = 1 << 16, kRangesPerThread = 8;
+  const int64_t tiles = ceil_divide(g.n, kColumns);
+  const int64_t threads = std::clamp<int64_t>(g.n * g.k / kGrainElements, 1, std::min<int64_t>(tiles, max_threads()));
+  const int64_t ranges = threads == 1 ? 1 : std::min(tiles, threads * kRangesPerThread);
+  parallel_tasks(ranges, threads, [&](int64_t i, int64_t) {
+    range(g, tiles * i / ranges * kColumns, std::min(tiles * (i + 1) / ranges * kColumns, g.n));
+  });
 }
 
 // k up to which more rows of A stay in the L1 cache together with the rows of B.
