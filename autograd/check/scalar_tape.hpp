@@ -110,4 +110,10 @@ Var<T> tanh(const Var<T>& a) {
   return Var<T>::made(t, a, 1 - t * t);
 }
 
+template <class T>
+Var<T> erf(const Var<T>& a) {
+  constexpr double kTwoByRootPi = 1.1283791670955126;
+  return Var<T>::made(std::erf(a.value()), a, static_cast<T>(kTwoByRootPi) * std::exp(-a.value() * a.value()));
+}
+
 }  // namespace heed

@@ -1,5 +1,7 @@
 #include "autograd/ops/elementwise.hpp"
 
+#include <cmath>
+
 #include "autograd/core/accumulate.hpp"
 #include "autograd/core/device.hpp"
 #include "autograd/ops/broadcast.hpp"
@@ -97,12 +99,39 @@ Tensor gelu(const Tensor& x) {
   });
 }
 
+Tensor gelu_erf(const Tensor& x) {
+  check("gelu_erf", x);
+  Output y(x.shape(), x.dtype(), x.device());
+  HEED_DISPATCH(x.device(), gelu_erf_forward, {.y = y.ref(), .x = x});
+  return record("gelu_erf", std::move(y), {x}, [x](const Tensor& dy, Gradients& gradients) {
+    HEED_DISPATCH(x.device(), gelu_erf_backward, {.dx = gradients.sink(0, {.reuse = &x}), .dy = dy, .x = x});
+  });
+}
+
+Tensor silu(const Tensor& x) {
+  check("silu", x);
+  Output y(x.shape(), x.dtype(), x.device());
+  HEED_DISPATCH(x.device(), silu_forward, {.y = y.ref(), .x = x});
+  return record("silu", std::move(y), {x}, [x](const Tensor& dy, Gradients& gradients) {
+    HEED_DISPATCH(x.device(), silu_backward, {.dx = gradients.sink(0, {.reuse = &x}), .dy = dy, .x = x});
+  });
+}
+
 Tensor relu(const Tensor& x) {
   check("relu", x);
   Output y(x.shape(), x.dtype(), x.device());
   HEED_DISPATCH(x.device(), relu_forward, {.y = y.ref(), .x = x});
   return record("relu", std::move(y), {x}, [x](const Tensor& dy, Gradients& gradients) {
     HEED_DISPATCH(x.device(), relu_backward, {.dx = gradients.sink(0, {.reuse = &x}), .dy = dy, .x = x});
+  });
+}
+
+Tensor relu2(const Tensor& x) {
+  check("relu2", x);
+  Output y(x.shape(), x.dtype(), x.device());
+  HEED_DISPATCH(x.device(), relu2_forward, {.y = y.ref(), .x = x});
+  return record("relu2", std::move(y), {x}, [x](const Tensor& dy, Gradients& gradients) {
+    HEED_DISPATCH(x.device(), relu2_backward, {.dx = gradients.sink(0, {.reuse = &x}), .dy = dy, .x = x});
   });
 }
 
@@ -113,6 +142,18 @@ Tensor tanh(const Tensor& x) {
   const Tensor y = out.saved();
   return record("tanh", std::move(out), {x}, [y](const Tensor& dy, Gradients& gradients) {
     HEED_DISPATCH(dy.device(), tanh_backward, {.dx = gradients.sink(0, {.reuse = &y}), .dy = dy, .y = y});
+  });
+}
+
+Tensor softcap(const Tensor& x, double cap) {
+  check("softcap", x);
+  require<ValueError>(cap > 0 && std::isfinite(cap), "softcap: cap is {}, it must be above 0", cap);
+  Output out(x.shape(), x.dtype(), x.device());
+  HEED_DISPATCH(x.device(), softcap_forward, {.y = {out.ref()}, .x = x, .scalar = cap});
+  const Tensor y = out.saved();
+  return record("softcap", std::move(out), {x}, [y, cap](const Tensor& dy, Gradients& gradients) {
+    HEED_DISPATCH(dy.device(), softcap_backward,
+                  {.dx = gradients.sink(0, {.reuse = &y}), .dy = dy, .y = y, .cap = cap});
   });
 }
 

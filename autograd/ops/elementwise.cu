@@ -3,23 +3,11 @@
 // an output that is accumulated into is also read. All are memory-bound: gelu has about 20 operations per element.
 #include "autograd/ops/elementwise.hpp"
 
+#include "autograd/cuda/activation.cuh"
 #include "autograd/cuda/elementwise.cuh"
 
 namespace heed::cuda {
 namespace {
-
-constexpr float kTwoRoot = 1.5957691216057308f;  // 2 sqrt(2/pi)
-constexpr float kCubic = 0.044715f;
-
-// min(x^2, 30^2): sigmoid(2u) reaches 0 or 1 long before, so the bound only keeps u and u' from overflowing for large
-// x. NaN stays NaN.
-__device__ float bounded_square(float x) {
-  const float square = x * x;
-  return square > 900.0f ? 900.0f : square;
-}
-__device__ float gelu_gate(float x, float square) {
-  return 1.0f / (1.0f + expf(-x * (square * (kTwoRoot * kCubic) + kTwoRoot)));
-}
 
 struct Minus {
   __device__ float operator()(float a, float b) const { return a - b; }
@@ -41,28 +29,22 @@ struct PlusScalar {
   float scalar;
   __device__ float operator()(float x) const { return x + scalar; }
 };
-struct Gelu {
-  __device__ float operator()(float x) const { return x * gelu_gate(x, bounded_square(x)); }
-};
-struct GeluGradient {
-  __device__ float operator()(float dy, float x) const {
-    const float square = bounded_square(x), gate = gelu_gate(x, square);
-    const float slope = (gate - gate * gate) * (square * (kTwoRoot * 3 * kCubic) + kTwoRoot);
-    return dy * (x * slope + gate);
-  }
-};
-struct Relu {
-  __device__ float operator()(float x) const { return x <= 0 ? 0.0f : x; }  // a NaN is not <= 0
-};
-struct ReluGradient {
-  __device__ float operator()(float dy, float x) const { return x > 0 ? dy : x <= 0 ? 0.0f : x; }
-};
-
 struct Tanh {
   __device__ float operator()(float x) const { return tanhf(x); }
 };
 struct TanhGradient {
   __device__ float operator()(float dy, float y) const { return dy * (1.0f - y * y); }
+};
+struct Softcap {
+  float cap;
+  __device__ float operator()(float x) const { return cap * tanhf(x / cap); }
+};
+struct SoftcapGradient {
+  float cap;
+  __device__ float operator()(float dy, float y) const {
+    const float tanh = y / cap;
+    return dy * (1.0f - tanh * tanh);
+  }
 };
 struct Sigmoid {
   __device__ float operator()(float x) const { return 1.0f / (1.0f + expf(-x)); }
@@ -99,10 +81,22 @@ void add_scalar(Context&, const WithScalar& p) {
 }
 void gelu_forward(Context&, const ActivationForward& p) { write("gelu", {p.y}, Gelu{}, p.x); }
 void gelu_backward(Context&, const ActivationBackward& p) { write("gelu", p.dx, GeluGradient{}, p.dy, p.x); }
+void gelu_erf_forward(Context&, const ActivationForward& p) { write("gelu_erf", {p.y}, GeluErf{}, p.x); }
+void gelu_erf_backward(Context&, const ActivationBackward& p) { write("gelu_erf", p.dx, GeluErfGradient{}, p.dy, p.x); }
+void silu_forward(Context&, const ActivationForward& p) { write("silu", {p.y}, Silu{}, p.x); }
+void silu_backward(Context&, const ActivationBackward& p) { write("silu", p.dx, SiluGradient{}, p.dy, p.x); }
 void relu_forward(Context&, const ActivationForward& p) { write("relu", {p.y}, Relu{}, p.x); }
 void relu_backward(Context&, const ActivationBackward& p) { write("relu", p.dx, ReluGradient{}, p.dy, p.x); }
+void relu2_forward(Context&, const ActivationForward& p) { write("relu2", {p.y}, Relu2{}, p.x); }
+void relu2_backward(Context&, const ActivationBackward& p) { write("relu2", p.dx, Relu2Gradient{}, p.dy, p.x); }
 void tanh_forward(Context&, const ActivationForward& p) { write("tanh", {p.y}, Tanh{}, p.x); }
 void tanh_backward(Context&, const BackwardFromResult& p) { write("tanh", p.dx, TanhGradient{}, p.dy, p.y); }
+void softcap_forward(Context&, const WithScalar& p) {
+  write("softcap", p.y, Softcap{static_cast<float>(p.scalar)}, p.x);
+}
+void softcap_backward(Context&, const SoftcapBackward& p) {
+  write("softcap", p.dx, SoftcapGradient{static_cast<float>(p.cap)}, p.dy, p.y);
+}
 void sigmoid_forward(Context&, const ActivationForward& p) { write("sigmoid", {p.y}, Sigmoid{}, p.x); }
 void sigmoid_backward(Context&, const BackwardFromResult& p) { write("sigmoid", p.dx, SigmoidGradient{}, p.dy, p.y); }
 void exp_forward(Context&, const ActivationForward& p) { write("exp", {p.y}, Exp{}, p.x); }

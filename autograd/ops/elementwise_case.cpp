@@ -39,10 +39,28 @@ S plain_sigmoid(const S& x) {
   return S(0.5) * (S(1) + tanh(S(0.5) * x));
 }
 
+template <class S>
+S plain_gelu_erf(const S& x) {
+  using std::erf;
+  return S(0.5) * x * (S(1) + erf(S(0.7071067811865476) * x));
+}
+
+template <class S>
+S plain_silu(const S& x) {
+  using std::exp;
+  return x / (S(1) + exp(S(0) - x));
+}
+
 // A NaN takes the last branch and stays one, in the value and in the gradient.
 template <class S>
 S plain_relu(const S& x) {
   return x > S(0) ? x : x < S(0) ? S(0) : x * x;
+}
+
+// A NaN is not below 0.
+template <class S>
+S plain_relu2(const S& x) {
+  return x < S(0) ? S(0) : x * x;
 }
 
 // Samples of all shapes and bench rows for an operation with these inputs.
@@ -173,8 +191,22 @@ OP_CASE(gelu) {
               {.flops = 30, .backward_tensors = 3});
 }
 
+OP_CASE(gelu_erf) {
+  declare_one(op, any, gelu_erf, plain_of_one([](const auto& x) { return plain_gelu_erf(x); }),
+              {.flops = 40, .backward_tensors = 3});
+}
+
+OP_CASE(silu) {
+  declare_one(op, any, silu, plain_of_one([](const auto& x) { return plain_silu(x); }),
+              {.flops = 20, .backward_tensors = 3});
+}
+
 OP_CASE(relu) {
   declare_one(op, not_zero, relu, plain_of_one([](const auto& x) { return plain_relu(x); }), {.backward_tensors = 3});
+}
+
+OP_CASE(relu2) {
+  declare_one(op, not_zero, relu2, plain_of_one([](const auto& x) { return plain_relu2(x); }), {.backward_tensors = 3});
 }
 
 OP_CASE(tanh) {
@@ -183,6 +215,22 @@ OP_CASE(tanh) {
                 return tanh(x);
               }),
               {.flops = 30, .backward_tensors = 3, .backward_reads_result = true});
+}
+
+OP_CASE(softcap) {
+  constexpr double kCap = 3;
+  declare(op, any, 1, [](const Tensors& in) { return softcap(in[0], kCap); }, plain_of_one([](const auto& x) {
+            using std::tanh;
+            using S = std::decay_t<decltype(x)>;
+            return S(kCap) * tanh(x / S(kCap));
+          }),
+          {.flops = 30, .backward_tensors = 3, .backward_reads_result = true});
+  declare_error_of_one(op, [](const Tensor& x) { return softcap(x, 2.0); });
+  for (const double cap : {0.0, -1.0}) {
+    op.error<ValueError>(
+        "cap", [cap] { softcap(full({2}, DType::f32, 1.0), cap); },
+        fmt::format("softcap: cap is {}, it must be above 0", cap));
+  }
 }
 
 OP_CASE(sigmoid) {

@@ -3,6 +3,7 @@
 #define HWY_TARGET_INCLUDE "autograd/ops/elementwise_cpu.cpp"
 #include <hwy/foreach_target.h>
 
+#include "autograd/cpu/activation.hpp"
 #include "autograd/cpu/gelu.hpp"
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/cpu/simd.hpp"
@@ -71,6 +72,24 @@ void gelu_backward_range(const ActivationBackward& p, int64_t begin, int64_t end
         [&](auto d, auto read) HWY_ATTR { return hn::Mul(read(p.dy), Gelu(d, read(p.x)).derivative(d)); });
 }
 
+void gelu_erf_range(const ActivationForward& p, int64_t begin, int64_t end) {
+  write({p.y}, begin, end, [&](auto d, auto read) HWY_ATTR { return GeluErf(d, read(p.x)).value(); });
+}
+
+void gelu_erf_backward_range(const ActivationBackward& p, int64_t begin, int64_t end) {
+  write(p.dx, begin, end,
+        [&](auto d, auto read) HWY_ATTR { return hn::Mul(read(p.dy), GeluErf(d, read(p.x)).derivative(d)); });
+}
+
+void silu_range(const ActivationForward& p, int64_t begin, int64_t end) {
+  write({p.y}, begin, end, [&](auto d, auto read) HWY_ATTR { return Silu(d, read(p.x)).value(); });
+}
+
+void silu_backward_range(const ActivationBackward& p, int64_t begin, int64_t end) {
+  write(p.dx, begin, end,
+        [&](auto d, auto read) HWY_ATTR { return hn::Mul(read(p.dy), Silu(d, read(p.x)).derivative(d)); });
+}
+
 void relu_range(const ActivationForward& p, int64_t begin, int64_t end) {
   write({p.y}, begin, end, [&](auto d, auto read) HWY_ATTR {
     const auto x = read(p.x);
@@ -86,6 +105,20 @@ void relu_backward_range(const ActivationBackward& p, int64_t begin, int64_t end
   });
 }
 
+void relu2_range(const ActivationForward& p, int64_t begin, int64_t end) {
+  write({p.y}, begin, end, [&](auto d, auto read) HWY_ATTR {
+    const auto x = read(p.x);
+    return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), hn::Mul(x, x));
+  });
+}
+
+void relu2_backward_range(const ActivationBackward& p, int64_t begin, int64_t end) {
+  write(p.dx, begin, end, [&](auto d, auto read) HWY_ATTR {
+    const auto x = read(p.x);
+    return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), hn::Mul(read(p.dy), hn::Add(x, x)));
+  });
+}
+
 void tanh_range(const ActivationForward& p, int64_t begin, int64_t end) {
   write({p.y}, begin, end, [&](auto d, auto read) HWY_ATTR { return Tanh(d, read(p.x)); });
 }
@@ -94,6 +127,21 @@ void tanh_backward_range(const BackwardFromResult& p, int64_t begin, int64_t end
   write(p.dx, begin, end, [&](auto d, auto read) HWY_ATTR {
     const auto y = read(p.y), one = hn::Set(d, hn::TFromD<decltype(d)>(1));
     return hn::Mul(read(p.dy), hn::NegMulAdd(y, y, one));
+  });
+}
+
+void softcap_range(const WithScalar& p, int64_t begin, int64_t end) {
+  write(p.y, begin, end, [&](auto d, auto read) HWY_ATTR {
+    const auto cap = hn::Set(d, static_cast<hn::TFromD<decltype(d)>>(p.scalar));
+    return hn::Mul(cap, Tanh(d, hn::Div(read(p.x), cap)));
+  });
+}
+
+void softcap_backward_range(const SoftcapBackward& p, int64_t begin, int64_t end) {
+  write(p.dx, begin, end, [&](auto d, auto read) HWY_ATTR {
+    using T = hn::TFromD<decltype(d)>;
+    const auto tanh = hn::Div(read(p.y), hn::Set(d, static_cast<T>(p.cap)));
+    return hn::Mul(read(p.dy), hn::NegMulAdd(tanh, tanh, hn::Set(d, T(1))));
   });
 }
 
@@ -132,10 +180,18 @@ HWY_EXPORT(multiply_by_range);
 HWY_EXPORT(add_scalar_range);
 HWY_EXPORT(gelu_range);
 HWY_EXPORT(gelu_backward_range);
+HWY_EXPORT(gelu_erf_range);
+HWY_EXPORT(gelu_erf_backward_range);
+HWY_EXPORT(silu_range);
+HWY_EXPORT(silu_backward_range);
 HWY_EXPORT(relu_range);
 HWY_EXPORT(relu_backward_range);
+HWY_EXPORT(relu2_range);
+HWY_EXPORT(relu2_backward_range);
 HWY_EXPORT(tanh_range);
 HWY_EXPORT(tanh_backward_range);
+HWY_EXPORT(softcap_range);
+HWY_EXPORT(softcap_backward_range);
 HWY_EXPORT(sigmoid_range);
 HWY_EXPORT(sigmoid_backward_range);
 HWY_EXPORT(exp_range);
@@ -160,13 +216,31 @@ void gelu_forward(Context&, const ActivationForward& p) { over_elements({p.y}, p
 void gelu_backward(Context&, const ActivationBackward& p) {
   over_elements(p.dx, p, HWY_DYNAMIC_DISPATCH(gelu_backward_range));
 }
+void gelu_erf_forward(Context&, const ActivationForward& p) {
+  over_elements({p.y}, p, HWY_DYNAMIC_DISPATCH(gelu_erf_range));
+}
+void gelu_erf_backward(Context&, const ActivationBackward& p) {
+  over_elements(p.dx, p, HWY_DYNAMIC_DISPATCH(gelu_erf_backward_range));
+}
+void silu_forward(Context&, const ActivationForward& p) { over_elements({p.y}, p, HWY_DYNAMIC_DISPATCH(silu_range)); }
+void silu_backward(Context&, const ActivationBackward& p) {
+  over_elements(p.dx, p, HWY_DYNAMIC_DISPATCH(silu_backward_range));
+}
 void relu_forward(Context&, const ActivationForward& p) { over_elements({p.y}, p, HWY_DYNAMIC_DISPATCH(relu_range)); }
 void relu_backward(Context&, const ActivationBackward& p) {
   over_elements(p.dx, p, HWY_DYNAMIC_DISPATCH(relu_backward_range));
 }
+void relu2_forward(Context&, const ActivationForward& p) { over_elements({p.y}, p, HWY_DYNAMIC_DISPATCH(relu2_range)); }
+void relu2_backward(Context&, const ActivationBackward& p) {
+  over_elements(p.dx, p, HWY_DYNAMIC_DISPATCH(relu2_backward_range));
+}
 void tanh_forward(Context&, const ActivationForward& p) { over_elements({p.y}, p, HWY_DYNAMIC_DISPATCH(tanh_range)); }
 void tanh_backward(Context&, const BackwardFromResult& p) {
   over_elements(p.dx, p, HWY_DYNAMIC_DISPATCH(tanh_backward_range));
+}
+void softcap_forward(Context&, const WithScalar& p) { over_elements(p.y, p, HWY_DYNAMIC_DISPATCH(softcap_range)); }
+void softcap_backward(Context&, const SoftcapBackward& p) {
+  over_elements(p.dx, p, HWY_DYNAMIC_DISPATCH(softcap_backward_range));
 }
 void sigmoid_forward(Context&, const ActivationForward& p) {
   over_elements({p.y}, p, HWY_DYNAMIC_DISPATCH(sigmoid_range));

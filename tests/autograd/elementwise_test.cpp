@@ -53,6 +53,58 @@ TEST(Gelu, NanAndInfStay) {
   }
 }
 
+TEST(GeluErf, KnownValues) {
+  const Values y = gelu_erf(leaf({0, 1, -1, 3, -3})).values();
+  const Values expected{0, 0.841345, -0.158655, 2.995950, -0.004050};
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], kSixDigits);
+}
+
+// Relative to the value, also where it is the small difference of 1 and erf. The rounding of the exponent x^2 / 2
+// counts x^2 / 2 times in the result, and again that of its reduction in exp().
+TEST(GeluErf, KeepsItsDigitsInTheTail) {
+  const auto check = [](DType dtype, double least, double epsilon) {
+    for (double x = least; x < 8; x += 0.01) {
+      const Tensor input = leaf({x}, dtype);
+      const double rounded = input.item(), phi = 0.5 * std::erfc(-rounded / std::sqrt(2.0));
+      const double bound = epsilon * (4 + 2 * rounded * rounded);
+      EXPECT_NEAR(gelu_erf(input).item(), rounded * phi, bound * std::abs(rounded * phi)) << x;
+      const double density = std::exp(-rounded * rounded / 2) / std::sqrt(2 * M_PI);
+      EXPECT_NEAR(gradient(gelu_erf, {x}, {1}, dtype)[0], phi + rounded * density,
+                  bound * (phi + std::abs(rounded) * density))
+          << x;
+    }
+  };
+  check(DType::f32, -12, kF32Epsilon);
+  check(DType::f64, -35, std::numeric_limits<double>::epsilon());
+}
+
+TEST(Activations, NanAndInfStay) {
+  for (const auto activation : {gelu_erf, silu, relu2}) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+      const Values y = activation(leaf({kNan, kInf, 1e30, -1e30}, dtype)).values();
+      EXPECT_TRUE(std::isnan(y[0]));
+      EXPECT_EQ(y[1], kInf);
+      EXPECT_GT(y[2], 9e29);
+      EXPECT_EQ(y[3], 0);
+      EXPECT_TRUE(std::isnan(gradient(activation, {kNan}, {1}, dtype)[0]));
+      EXPECT_TRUE(std::isnan(gradient(activation, {1}, {kNan}, dtype)[0]));
+      EXPECT_EQ(gradient(activation, {-1e3}, {1}, dtype)[0], 0);
+    }
+  }
+}
+
+TEST(Silu, KnownValuesAndTheLineFarOut) {
+  const Values y = silu(leaf({0, 1, -1})).values(), expected{0, 0.731059, -0.268941};
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], kSixDigits);
+  EXPECT_EQ(gradient(silu, {0, 1e4, 1e30}, {1, 1, 1}), Values({0.5, 1, 1}));
+}
+
+TEST(Relu2, TheSquareAboveZero) {
+  const Values x{-3, -0.0, 0, 0.5, 3};
+  EXPECT_EQ(relu2(leaf(x)).values(), Values({0, 0, 0, 0.25, 9}));
+  EXPECT_EQ(gradient(relu2, x, Values(5, 3)), Values({0, 0, 0, 3, 18}));
+}
+
 TEST(Relu, ZeroBelowAndAtZero) {
   const Values x{-kInf, -1, -0.0, 0, 2, kInf};
   EXPECT_EQ(relu(leaf(x)).values(), Values({0, 0, 0, 0, 2, kInf}));

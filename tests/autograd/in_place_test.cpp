@@ -28,7 +28,13 @@ std::vector<Form> forms() {
   const auto loss_of = [](const Tensor& x) {
     return cross_entropy(x, draw(tokens("targets", {kRows}, kColumns), DType::f32, 4));
   };
-  return {{"gelu", gelu}, {"relu", relu}, {"layer_norm", layer_norm_of}, {"cross_entropy", loss_of}};
+  return {{"gelu", gelu},
+          {"gelu_erf", gelu_erf},
+          {"silu", silu},
+          {"relu", relu},
+          {"relu2", relu2},
+          {"layer_norm", layer_norm_of},
+          {"cross_entropy", loss_of}};
 }
 
 struct Outcome {

@@ -33,6 +33,7 @@ TEST(ScalarTape, EachOperationHasItsDerivative) {
   expect_gradient(gradient({0.7}, [](const auto& x) { return log(x[0]); }), {1 / 0.7});
   expect_gradient(gradient({0.7}, [](const auto& x) { return sqrt(x[0]); }), {0.5 / std::sqrt(0.7)});
   expect_gradient(gradient({0.7}, [](const auto& x) { return tanh(x[0]); }), {1 / (std::cosh(0.7) * std::cosh(0.7))});
+  expect_gradient(gradient({0.7}, [](const auto& x) { return erf(x[0]); }), {2 / std::sqrt(M_PI) * std::exp(-0.49)});
 }
 
 TEST(ScalarTape, ValuesAreThoseOfTheFunctions) {
@@ -45,6 +46,7 @@ TEST(ScalarTape, ValuesAreThoseOfTheFunctions) {
   EXPECT_DOUBLE_EQ(log(x).value(), std::log(0.7));
   EXPECT_DOUBLE_EQ(sqrt(x).value(), std::sqrt(0.7));
   EXPECT_DOUBLE_EQ(tanh(x).value(), std::tanh(0.7));
+  EXPECT_DOUBLE_EQ(erf(x).value(), std::erf(0.7));
   EXPECT_TRUE(y < x);
   EXPECT_TRUE(x > y);
   EXPECT_FALSE(x < x);
