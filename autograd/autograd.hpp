@@ -14,6 +14,7 @@
 #include "autograd/ops/dropout.hpp"
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/embedding.hpp"
+#include "autograd/ops/gated.hpp"
 #include "autograd/ops/layer_norm.hpp"
 #include "autograd/ops/linear.hpp"
 #include "autograd/ops/matmul.hpp"
