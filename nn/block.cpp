@@ -3,11 +3,14 @@
 #include "autograd/ops/attention/attention.hpp"
 #include "autograd/ops/dropout.hpp"
 #include "autograd/ops/elementwise.hpp"
+#include "autograd/ops/gated.hpp"
+#include "autograd/ops/rope.hpp"
 #include "autograd/tape.hpp"
 
 namespace heed::nn {
 
-Attention::Attention(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer)
+Attention::Attention(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer,
+                     const Tensor& rope_table)
     : qkv_(store, name + ".qkv",
            {.inputs = config.d_model,
             .outputs = (config.num_heads + 2 * config.kv_heads()) * config.head_size(),
@@ -24,14 +27,23 @@ Attention::Attention(ParameterStore& store, const std::string& name, const GptCo
       layer_(layer),
       window_(config.window(layer)),
       alibi_(config.position == Position::alibi),
-      dropout_(config.attention_dropout) {}
+      dropout_(config.attention_dropout),
+      rope_table_(rope_table) {
+  require<ConfigError>(bool(rope_table) == (config.position == Position::rope),
+                       "Attention: a rope_table is for position = \"rope\", and needed there");
+}
+
+Tensor Attention::rotate(const Tensor& x, int64_t heads, int64_t rotated, int64_t first_position) const {
+  if (!rope_table_) return x;
+  return rope(x, rope_table_, {.num_heads = heads, .rotated_heads = rotated, .first_position = first_position});
+}
 
 AttentionOptions Attention::options() const {
   return {.num_heads = num_heads_, .num_kv_heads = num_kv_heads_, .window = window_, .alibi = alibi_};
 }
 
 Tensor Attention::mix(const Tensor& x, const ForwardContext& context) const {
-  const Tensor qkv = qkv_(x);
+  const Tensor qkv = rotate(qkv_(x), num_heads_ + 2 * num_kv_heads_, num_heads_ + num_kv_heads_, 0);
   AttentionOptions all = options();
   all.documents = context.documents;
   all.dropout = context.training ? dropout_ : 0.0;
@@ -43,16 +55,18 @@ Tensor Attention::mix(const Tensor& x, const ForwardContext& context) const {
 }
 
 // Computes queries, keys and values with separate matmuls: keys and values are then contiguous, and one copy each
-// appends them to the cache.
+// appends them to the cache. Keys are cached after their rotation.
 Tensor Attention::mix_with_cache(const Tensor& x, KvCache& cache) const {
   const int64_t queries = num_heads_ * head_size_, keys = num_kv_heads_ * head_size_, fresh = x.shape()[1];
-  const KvCache::KeysAndValues all =
-      cache.append(layer_, {qkv_.part(x, queries, keys), qkv_.part(x, queries + keys, keys)});
+  const int64_t first = cache.length();
+  const Tensor q = rotate(qkv_.part(x, 0, queries), num_heads_, num_heads_, first);
+  const Tensor k = rotate(qkv_.part(x, queries, keys), num_kv_heads_, num_kv_heads_, first);
+  const KvCache::KeysAndValues all = cache.append(layer_, {k, qkv_.part(x, queries + keys, keys)});
   AttentionOptions cached = options();
   cached.lengths = cache.lengths(fresh, x.device());
   cached.side = PaddingSide::left;
-  cached.num_keys = cache.length() + fresh;
-  return attention(qkv_.part(x, 0, queries), all.keys, all.values, cached);
+  cached.num_keys = first + fresh;
+  return attention(q, all.keys, all.values, cached);
 }
 
 Tensor Attention::operator()(const Tensor& x, const ForwardContext& context) const {
@@ -63,7 +77,7 @@ Tensor Attention::operator()(const Tensor& x, const ForwardContext& context) con
 FeedForward::FeedForward(ParameterStore& store, const std::string& name, const GptConfig& config)
     : up_(store, name + ".up",
           {.inputs = config.d_model,
-           .outputs = config.feed_forward_size(),
+           .outputs = config.feed_forward_outputs(),
            .bias = config.bias,
            .init_std = config.init_std}),
       down_(store, name + ".down",
@@ -73,14 +87,36 @@ FeedForward::FeedForward(ParameterStore& store, const std::string& name, const G
              .init_std = config.residual_init_std()}),
       activation_(config.activation) {}
 
-Tensor FeedForward::operator()(const Tensor& x) const {
-  const NameScope scope("feed_forward");
-  return down_(activation_ == Activation::gelu ? up_.with_gelu(x) : relu(up_(x)));
+// The activation of the first layer's outputs.
+Tensor FeedForward::activate(const Tensor& x) const {
+  switch (activation_) {
+    case Activation::gelu:
+      return up_.with_gelu(x);
+    case Activation::gelu_erf:
+      return gelu_erf(up_(x));
+    case Activation::relu:
+      return relu(up_(x));
+    case Activation::relu2:
+      return relu2(up_(x));
+    case Activation::silu:
+      return silu(up_(x));
+    case Activation::swiglu:
+      return swiglu(up_(x));
+    case Activation::geglu:
+      break;
+  }
+  return geglu(up_(x));
 }
 
-Block::Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer)
+Tensor FeedForward::operator()(const Tensor& x) const {
+  const NameScope scope("feed_forward");
+  return down_(activate(x));
+}
+
+Block::Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer,
+             const Tensor& rope_table)
     : attention_norm_(store, name + ".attention_norm", config.d_model, config.bias, config.norm_eps),
-      attention_(store, name + ".attention", config, layer),
+      attention_(store, name + ".attention", config, layer, rope_table),
       feed_forward_norm_(store, name + ".feed_forward_norm", config.d_model, config.bias, config.norm_eps),
       feed_forward_(store, name + ".feed_forward", config),
       norm_position_(config.norm_position),

@@ -13,7 +13,9 @@ namespace heed::nn {
 // (arXiv 2305.13245).
 class Attention {
  public:
-  Attention(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer);
+  // rope_table: shared by all layers; empty: queries and keys are not rotated.
+  Attention(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer,
+            const Tensor& rope_table = {});
   Tensor operator()(const Tensor& x, const ForwardContext& context) const;
 
  private:
@@ -22,20 +24,26 @@ class Attention {
   // The attention output (B, T, H D) before the output projection.
   Tensor mix(const Tensor& x, const ForwardContext& context) const;
   Tensor mix_with_cache(const Tensor& x, KvCache& cache) const;
+  // The first `rotated` of `heads` heads of x, with rotary position embedding; x itself without.
+  Tensor rotate(const Tensor& x, int64_t heads, int64_t rotated, int64_t first_position) const;
 
   Linear qkv_, projection_;
   int64_t num_heads_, num_kv_heads_, head_size_, layer_, window_;
   bool alibi_;
   double dropout_;
+  Tensor rope_table_;
 };
 
-// y = W2 f(W1 x + b1) + b2, f = GELU (tanh approximation) or ReLU.    x (B, T, C), hidden (B, T, d_ff), y (B, T, C)
+// y = W2 f(W1 x + b1) + b2, f the activation.    x (B, T, C), f(…) (B, T, d_ff), y (B, T, C)
+// W1 has d_ff outputs; with a gated activation 2 d_ff: the gates, then the features that they multiply (ops/gated.hpp).
 class FeedForward {
  public:
   FeedForward(ParameterStore& store, const std::string& name, const GptConfig& config);
   Tensor operator()(const Tensor& x) const;
 
  private:
+  Tensor activate(const Tensor& x) const;
+
   Linear up_, down_;
   Activation activation_;
 };
@@ -45,7 +53,8 @@ class FeedForward {
 // Pre-LN: Xiong et al. 2020 (arXiv 2002.04745). Post-LN: Vaswani et al. 2017 (arXiv 1706.03762).
 class Block {
  public:
-  Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer);
+  Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer,
+        const Tensor& rope_table = {});
   Tensor operator()(const Tensor& x, const ForwardContext& context) const;
 
  private:

@@ -8,6 +8,7 @@
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/embedding.hpp"
 #include "autograd/tape.hpp"
+#include "nn/rope_table.hpp"
 
 namespace heed::nn {
 namespace {
@@ -27,6 +28,9 @@ void check(const GptConfig& c) {
   require<ConfigError>(!c.window_pattern.empty() && c.window_pattern.find_first_not_of("SL") == std::string::npos,
                        "Gpt: window_pattern = \"{}\", it must be letters S (sliding window) and L (all keys)",
                        c.window_pattern);
+  require<ConfigError>(c.position != Position::rope || c.rope_columns() >= 2,
+                       "Gpt: rope_fraction = {} of the head size {} must be an even number of columns", c.rope_fraction,
+                       c.head_size());
 }
 
 // tokens (B, T) -> columns [first, first + count) of it
@@ -76,8 +80,9 @@ Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multi
   } else if (config.position == Position::sinusoidal) {
     sinusoids_ = sinusoidal_positions(config.seq_len, config.d_model, dtype).to(device);
   }
+  const Tensor rotations = rope_table(config, dtype, device);
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-    blocks_.emplace_back(store_, fmt::format("blocks.{}", layer), config, layer);
+    blocks_.emplace_back(store_, fmt::format("blocks.{}", layer), config, layer, rotations);
   }
   if (config.norm_position == NormPosition::pre) {
     last_norm_ = std::make_unique<LayerNorm>(store_, "last_norm", config.d_model, config.bias, config.norm_eps);
@@ -170,7 +175,8 @@ Tensor Gpt::run_blocks(Tensor x, const ForwardContext& context) const {
 Tensor Gpt::head(const Tensor& x) const {
   const NameScope scope("head");
   const Tensor& weight = config_.tie_embeddings ? token_embedding_.tensor() : head_.tensor();
-  return linear(last_norm_ != nullptr ? (*last_norm_)(x) : x, weight, Tensor());
+  const Tensor logits = linear(last_norm_ != nullptr ? (*last_norm_)(x) : x, weight, Tensor());
+  return config_.logit_softcap > 0 ? softcap(logits, config_.logit_softcap) : logits;
 }
 
 Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,

@@ -1,8 +1,9 @@
 // A causal language model: embeddings, Transformer blocks, final LayerNorm (Pre-LN only), output head.
 //   tokens i32 (B, T), T <= GptConfig::max_positions() -> logits (B, T, V)
-// Positions: learned or sinusoidal (Vaswani et al. 2017) embeddings, ALiBi in attention, or none. With tied embeddings
-// the weight of the head is that of the token embedding. Initialisation as in GPT-2 (Radford et al. 2019): normal with
-// init_std, for the projections into the residual stream with init_std / sqrt(2 L); biases 0.
+// Positions: learned or sinusoidal (Vaswani et al. 2017) embeddings, RoPE (ops/rope.hpp) or ALiBi in attention, or
+// none. With tied embeddings the weight of the head is that of the token embedding. Initialisation as in GPT-2 (Radford
+// et al. 2019): normal with init_std, for the projections into the residual stream with init_std / sqrt(2 L), or 0;
+// biases 0. Logit soft-capping, if any, is that of Gemma 2 (arXiv 2408.00118): logits = cap tanh(logits / cap).
 #pragma once
 
 #include <memory>
@@ -23,8 +24,8 @@ class Gpt {
       int64_t span_multiple = ParameterStore::kAlignment, InitialWeights weights = InitialWeights::drawn);
 
   Tensor logits(const Tensor& tokens, const ForwardContext& context) const;
-  // The last norm (Pre-LN only) and the output head: x (…, C), the residual stream after the last block, -> logits
-  // (…, V). After an earlier block the result is the logit lens (nostalgebraist 2020).
+  // The last norm (Pre-LN only), the output head and the soft-capping: x (…, C), the residual stream after the last
+  // block, -> logits (…, V). After an earlier block the result is the logit lens (nostalgebraist 2020).
   Tensor head(const Tensor& x) const;
   // For generation: tokens i32 (B, T), T >= 1, continue the B sequences in the cache, which then holds T more rows of
   // each; tokens in the cache's padding are ignored. Returns the logits (B, V) of the next tokens: for each sequence

@@ -9,8 +9,9 @@
 namespace heed::nn {
 
 enum class NormPosition { pre, post };
-enum class Activation { gelu, relu };
-enum class Position { learned, sinusoidal, alibi, none };
+enum class Activation { gelu, gelu_erf, relu, relu2, silu, swiglu, geglu };
+enum class Position { learned, sinusoidal, rope, alibi, none };
+enum class RopeScaling { none, linear, llama3 };
 
 struct GptConfig {
   int64_t vocab_size = 0;  // set from the dataset, not from [model]
@@ -18,12 +19,18 @@ struct GptConfig {
   int64_t d_model = 128;
   int64_t num_heads = 4;
   int64_t num_kv_heads = 0;  // 0: num_heads
-  int64_t d_ff = 0;          // 0: 4 * d_model
+  int64_t d_ff = 0;          // 0: feed_forward_size() chooses
   int64_t seq_len = 64;
   NormPosition norm_position = NormPosition::pre;
   double norm_eps = 1e-5;
   Activation activation = Activation::gelu;
   Position position = Position::learned;
+  // For Position::rope only: the share of the columns of each head that is rotated, and the angles.
+  double rope_fraction = 1.0;
+  double rope_base = 10000;
+  RopeScaling rope_scaling = RopeScaling::none;
+  double rope_scaling_factor = 1;
+  int64_t rope_original_seq_len = 8192;
   int64_t sliding_window = 0;        // keys that a query attends to, with its own; 0: all
   std::string window_pattern = "S";  // one letter per layer, repeated: S has the sliding window, L (long) all keys
   // The token that ends a document: attention does not cross it, and positions count from 0 again after it. -1: none.
@@ -33,16 +40,30 @@ struct GptConfig {
   double attention_dropout = 0.0;
   bool bias = true;
   bool tie_embeddings = true;
+  double logit_softcap = 0;  // c: the logits are c tanh(logits / c); 0: off
   double init_std = 0.02;
+  bool zero_init_projections = false;  // the projections into the residual stream begin at 0
   uint32_t seed = 1;
 
   int64_t head_size() const { return d_model / num_heads; }
   int64_t kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
-  // The longest sequence that has a position for each token: learned positions end at seq_len, the others do not end.
+  // The longest sequence that has a position for each token: learned positions and the table of RoPE end at
+  // seq_len, the others do not end.
   int64_t max_positions() const {
-    return position == Position::learned ? seq_len : std::numeric_limits<int64_t>::max();
+    const bool ends = position == Position::learned || position == Position::rope;
+    return ends ? seq_len : std::numeric_limits<int64_t>::max();
   }
-  int64_t feed_forward_size() const { return d_ff == 0 ? 4 * d_model : d_ff; }
+  // The MLP multiplies its hidden features by a gate, which doubles the outputs of its first layer.
+  bool is_gated() const { return activation == Activation::swiglu || activation == Activation::geglu; }
+  // d_ff, by default 4 d_model. If gated 8/3 d_model, for the same number of weights, rounded up to a multiple of 64
+  // unless d_model is below 64.
+  int64_t feed_forward_size() const {
+    if (d_ff != 0) return d_ff;
+    const int64_t two_thirds = (8 * d_model + 2) / 3;
+    return !is_gated() ? 4 * d_model : d_model < 64 ? two_thirds : (two_thirds + 63) / 64 * 64;
+  }
+  // Outputs of the first layer of the MLP.
+  int64_t feed_forward_outputs() const { return is_gated() ? 2 * feed_forward_size() : feed_forward_size(); }
   // The sliding window of a layer; 0: none.
   int64_t window(int64_t layer) const {
     return window_pattern[static_cast<size_t>(layer) % window_pattern.size()] == 'S' ? sliding_window : 0;
@@ -59,7 +80,15 @@ struct GptConfig {
   }
   // Initial std of the projections into the residual stream: it keeps the variance of the sum over all 2 L of them
   // (GPT-2).
-  double residual_init_std() const { return init_std / std::sqrt(2.0 * static_cast<double>(num_layers)); }
+  double residual_init_std() const {
+    return zero_init_projections ? 0 : init_std / std::sqrt(2.0 * static_cast<double>(num_layers));
+  }
+  // Columns of each head that are rotated; 0 if rope_fraction does not make an even number of them. The fraction may be
+  // rounded, as 0.667 of 6 columns is.
+  int64_t rope_columns() const {
+    const double columns = rope_fraction * static_cast<double>(head_size()), even = 2 * std::round(columns / 2);
+    return std::abs(columns - even) < 0.01 ? static_cast<int64_t>(even) : 0;
+  }
 };
 
 struct ParameterCount {

@@ -134,6 +134,6 @@ OP_CASE(rope) {
       },
       "table has shape (5, 3)");
 
-  op.bench(sample({"768 x 384", 12, 64, 32, 32, {.num_heads = 12, .rotated_heads = 8}}));
-  op.bench(sample({"16384 x 2304", 16, 1024, 64, 64, {.num_heads = 36, .rotated_heads = 24}}), Device::cuda);
+  op.bench(sample({"(12, 64, 384)", 12, 64, 32, 32, {.num_heads = 12, .rotated_heads = 8}}));
+  op.bench(sample({"(16, 1024, 2304)", 16, 1024, 64, 64, {.num_heads = 36, .rotated_heads = 24}}), Device::cuda);
 }

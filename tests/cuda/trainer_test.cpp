@@ -60,6 +60,8 @@ const Overrides kForms[] = {
     {"norm_position=post", "num_kv_heads=1", "tie_embeddings=true", "position=sinusoidal", "recompute=true"},
     {"activation=relu", "bias=false", "optimizer=sgd", "momentum=0.9", "learning_rate=0.02", "clip_norm=0",
      "micro_batch_size=6"},
+    // Without biases: the gradient of a key bias is nearly rounding alone, which AdamW turns into whole steps.
+    {"position=rope", "activation=swiglu", "logit_softcap=3", "rope_fraction=0.5", "bias=false"},
 };
 
 TEST_F(TrainerOnCuda, TakesTheSamePathAsTheCpu) {

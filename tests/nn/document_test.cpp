@@ -48,7 +48,7 @@ std::vector<double> gradients(const nn::Gpt& model) {
 TEST(Documents, InOneRowGiveTheGradientsOfTheDocumentsAlone) {
   const std::vector<std::vector<int32_t>> documents{{5, 1, 2, kSeparator}, {kSeparator}, {6, 4, 0, 1}};
   for (const nn::Position position :
-       {nn::Position::learned, nn::Position::sinusoidal, nn::Position::alibi, nn::Position::none}) {
+       {nn::Position::learned, nn::Position::sinusoidal, nn::Position::rope, nn::Position::alibi, nn::Position::none}) {
     for (const bool recompute : {false, true}) {
       nn::Gpt model(config_of(position, recompute ? 2 : 4, recompute ? 2 : 0), DType::f64);
       model.set_recompute(recompute);

@@ -22,6 +22,7 @@ TEST(ParameterCount, IsThatOfTheModel) {
                                  .d_ff = small ? 0 : 7,
                                  .seq_len = small ? 1 : 5,
                                  .norm_position = norm_position,
+                                 .activation = (form & 1) != 0 ? Activation::swiglu : Activation::gelu,
                                  .position = position,
                                  .bias = (form & 1) != 0,
                                  .tie_embeddings = (form & 2) != 0};

@@ -74,6 +74,10 @@ TEST(Gpt, RefusesSizesThatDoNotFit) {
   config = tiny();
   config.num_kv_heads = 3;
   EXPECT_THROW(Gpt(config, DType::f32), ConfigError);
+  config = tiny();
+  config.position = Position::rope;
+  config.rope_fraction = 0.4;  // 3.2 of 8 columns
+  EXPECT_THROW(Gpt(config, DType::f32), ConfigError);
   EXPECT_THROW(Gpt(tiny(), DType::f32).logits(some_tokens(1, 9, 5), {}), ShapeError);
 }
 
@@ -103,7 +107,7 @@ TEST(Gpt, StartsNearTheUniformLoss) {
 // A later token must not change earlier logits, in any form of the model.
 TEST(Gpt, SeesNoLaterToken) {
   for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
-    for (const Position position : {Position::learned, Position::sinusoidal, Position::none}) {
+    for (const Position position : {Position::learned, Position::sinusoidal, Position::rope, Position::none}) {
       for (const int64_t kv_heads : {1, 2}) {
         GptConfig config = tiny();
         config.norm_position = norm;
@@ -134,6 +138,66 @@ TEST(Gpt, PositionsMatterWhereThereAreSome) {
         largest_difference({logits.begin(), logits.begin() + 5}, {logits.end() - 5, logits.end()});
     EXPECT_EQ(difference > test::kSixDigits, differs);
   }
+}
+
+// Keeps the queries and keys of the first layer.
+struct KeepQkv : ForwardHook {
+  void qkv(int64_t layer, const Tensor& qkv, const AttentionOptions& /*options*/) override {
+    if (layer == 0) seen = qkv.values();
+  }
+  std::vector<double> seen;
+};
+
+// The same token at all positions: without a rotation all queries and keys are the same, and values always are.
+TEST(Gpt, RopeRotatesQueriesAndKeysWhereTheHookSeesThem) {
+  GptConfig config = tiny();
+  config.num_kv_heads = 1;
+  config.position = Position::rope;
+  KeepQkv hook;
+  const Gpt model(config, DType::f64);
+  model.logits(from_tokens({1, 8}, std::vector<int32_t>(8, 2)), {.hook = &hook});
+  const auto part = [&](int64_t position, int64_t first, int64_t count) {
+    const auto begin = hook.seen.begin() + position * 32 + first;
+    return std::vector<double>(begin, begin + count);
+  };
+  for (int64_t head = 0; head < 3; ++head) {
+    const std::vector<double> at_0 = part(0, 8 * head, 8), at_3 = part(3, 8 * head, 8);
+    for (size_t i = 0; i < 4; ++i) {
+      const double angle = 3 * std::pow(10000.0, -static_cast<double>(i) / 4);
+      EXPECT_NEAR(at_3[i], at_0[i] * std::cos(angle) - at_0[i + 4] * std::sin(angle), test::kF64);
+      EXPECT_NEAR(at_3[i + 4], at_0[i + 4] * std::cos(angle) + at_0[i] * std::sin(angle), test::kF64);
+    }
+  }
+  EXPECT_EQ(part(0, 24, 8), part(3, 24, 8));
+}
+
+TEST(Gpt, SoftcapBoundsTheLogits) {
+  GptConfig config = tiny();
+  config.init_std = 1;
+  const std::vector<double> plain = Gpt(config, DType::f64).logits(some_tokens(2, 8, 5), {}).values();
+  config.logit_softcap = 3;
+  const std::vector<double> capped = Gpt(config, DType::f64).logits(some_tokens(2, 8, 5), {}).values();
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(capped[i], 3 * std::tanh(plain[i] / 3), test::kF64);
+}
+
+TEST(Gpt, ZeroInitMakesEachBlockTheIdentity) {
+  GptConfig config = tiny();
+  config.zero_init_projections = true;
+  const Gpt model(config, DType::f64);
+  int zero = 0;
+  for (const auto& entry : model.parameters().entries()) {
+    const bool is_projection =
+        entry.name.ends_with("attention.projection.weight") || entry.name.ends_with("feed_forward.down.weight");
+    const std::vector<double> values = entry.values.values();
+    const bool all_zero = std::all_of(values.begin(), values.end(), [](double v) { return v == 0; });
+    EXPECT_TRUE(entry.shape.rank() < 2 || all_zero == is_projection) << entry.name;
+    zero += is_projection;
+  }
+  EXPECT_EQ(zero, 4);
+  GptConfig deeper = config;
+  deeper.num_layers = 5;
+  const Tensor tokens = some_tokens(2, 8, 5);
+  EXPECT_EQ(model.logits(tokens, {}).values(), Gpt(deeper, DType::f64).logits(tokens, {}).values());
 }
 
 TEST(Gpt, SinusoidsFollowTheFormula) {
@@ -239,6 +303,8 @@ TEST(Gpt, CountsTheWeightsOfItsProducts) {
   EXPECT_EQ(Gpt(config, DType::f32).gemm_weights(), 2 * 12 * 16 * 16 + 5 * 16);
   config.tie_embeddings = false;
   EXPECT_EQ(Gpt(config, DType::f32).gemm_weights(), 2 * 12 * 16 * 16 + 5 * 16);
+  config.activation = Activation::swiglu;  // 4 C^2 of attention, and 3 C d_ff
+  EXPECT_EQ(Gpt(config, DType::f32).gemm_weights(), 2 * (4 * 16 + 3 * 43) * 16 + 5 * 16);
 }
 
 // In bf16 a gradient that is added to twice is rounded twice, so this is where a difference in the order would show.

@@ -24,17 +24,20 @@ std::vector<int32_t> some_tokens(int64_t count) {
 
 Tensor row(const std::vector<int32_t>& tokens) { return from_tokens({1, static_cast<int64_t>(tokens.size())}, tokens); }
 
-// Pre- and Post-LN with MHA, GQA and MQA and all positions; bias, tied head and dropout vary along.
+// Pre- and Post-LN with MHA, GQA and MQA and all positions; bias, tied head, dropout and the part of a head that RoPE
+// rotates vary along.
 std::vector<GptConfig> forms() {
   std::vector<GptConfig> result;
   for (const NormPosition norm : {NormPosition::pre, NormPosition::post}) {
     for (const int64_t kv_heads : {4, 2, 1}) {
-      for (const Position position : {Position::learned, Position::sinusoidal, Position::none}) {
+      for (const Position position : {Position::learned, Position::sinusoidal, Position::rope, Position::none}) {
         GptConfig config{.vocab_size = kVocab, .num_layers = 3, .d_model = 24, .num_heads = 4};
         config.num_kv_heads = kv_heads;
         config.seq_len = kSeqLen;
         config.norm_position = norm;
         config.position = position;
+        if (kv_heads == 2) config.rope_fraction = 0.667;
+        if (kv_heads == 1) config.logit_softcap = 2;
         config.bias = kv_heads != 2;
         config.tie_embeddings = kv_heads != 1;
         config.dropout = config.attention_dropout = 0.3;  // must not act
@@ -181,7 +184,7 @@ TEST(KvCache, MayHoldMoreThanTheSequencesOfTraining) {
     const Gpt model(config, DType::f64);
     KvCache cache(config, 1, kSeqLen);
     const std::vector<int32_t> tokens = some_tokens(kSeqLen);
-    if (config.position == Position::learned) {
+    if (config.max_positions() == config.seq_len) {
       EXPECT_THROW(model.next_logits(row(tokens), cache), ShapeError);
       continue;
     }

@@ -1,6 +1,6 @@
 """The fixtures that tests/train/trainer/reference_test.cpp compares heed with.
 
-    make_fixtures.py HEED             makes fixtures/*.h5 from models that the program HEED has made
+    make_fixtures.py HEED [NAME...]   makes fixtures/NAME.h5 (default: all) from models that the program HEED has made
     make_fixtures.py --check FIXTURE  its steps once more: the loss of each beside what is stored
 
 A fixture has the layout of a heed checkpoint (train/checkpoint/hdf5_image.hpp):
@@ -30,9 +30,9 @@ DTYPES = {"f32": torch.float32, "f64": torch.float64}
 # Odd sizes; a clip_norm that some steps pass and others do not; a schedule with all its parts.
 BASE = """
 [model]
-num_layers = 2
+num_layers = {layers}
 d_model = 18
-num_heads = 6
+num_heads = {heads}
 d_ff = 19
 seq_len = 7
 norm_position = "{norm}"
@@ -41,6 +41,7 @@ tie_embeddings = {tied}
 position = "{position}"
 activation = "{activation}"
 bias = {bias}
+{more}
 [data]
 {data}
 [optim]
@@ -66,6 +67,21 @@ CASES = [  # norm, num_kv_heads, tied, position, activation, bias
     ("post", 1, True, "none", "relu", True),
     ("post", 2, False, "learned", "gelu", True),
 ]
+# Forms of the model that need no other combinations, each with what is not as in DEFAULTS.
+DEFAULTS = dict(norm="pre", layers=1, heads=6, kv_heads=6, tied=True, position="learned", activation="gelu", bias=True, more="")
+VARIANTS = {
+    "gelu_erf": dict(activation="gelu_erf"),
+    "relu2": dict(activation="relu2"),
+    "silu": dict(activation="silu"),
+    "swiglu": dict(activation="swiglu"),
+    "geglu": dict(activation="geglu", norm="post", bias=False),
+    "rope": dict(position="rope", heads=3, kv_heads=1, layers=2, more="rope_base = 50"),
+    "rope_part": dict(position="rope", heads=3, kv_heads=3, more='rope_fraction = 0.667\nrope_base = 50'
+                      '\nrope_scaling = "linear"\nrope_scaling_factor = 2'),
+    "rope_llama3": dict(position="rope", heads=3, kv_heads=3, more='rope_base = 50\nrope_scaling = "llama3"'
+                        '\nrope_scaling_factor = 2\nrope_original_seq_len = 16'),
+    "softcap": dict(more="logit_softcap = 1.5", tied=False),
+}
 TEXT = "bad cafe"  # one window, so every row of every batch; the same again for validation
 
 
@@ -109,23 +125,33 @@ def made_by_heed(heed, config_text, folder):
     return resolved, {name: values + 0.2 * torch.randn(values.shape) for name, values in weights.items()}
 
 
-def make_fixtures(heed):
+def config_of(settings, **more):
+    settings = DEFAULTS | dict(data=NGRAM, clip=2.0, micro=0) | settings | more
+    return BASE.format(**{key: str(value).lower() if isinstance(value, bool) else value for key, value in settings.items()})
+
+
+def make_fixtures(heed, wanted):
     torch.manual_seed(1)
     heed = pathlib.Path(heed).resolve()
+    cases = {}
     for norm, kv_heads, tied, position, activation, bias in CASES:
-        settings = dict(norm=norm, kv_heads=kv_heads, position=position, activation=activation)
-        settings |= dict(tied=str(tied).lower(), bias=str(bias).lower(), data=NGRAM, clip=2.0, micro=0)
+        settings = dict(norm=norm, layers=2, kv_heads=kv_heads, tied=tied, position=position, activation=activation, bias=bias)
+        cases[f"{norm}_{'mha' if kv_heads == 6 else 'gqa'}_{'tied' if tied else 'untied'}"] = settings
+    for name, settings in (cases | VARIANTS).items():
+        if wanted and name not in wanted:
+            continue
         with tempfile.TemporaryDirectory() as folder:
-            config, weights = made_by_heed(heed, BASE.format(**settings), folder)
+            config, weights = made_by_heed(heed, config_of(settings), folder)
         inputs, targets = torch.randint(13, (2, 10, 3, 7))
         targets[torch.rand(targets.shape) < 0.1] = IGNORED
-        name = f"{norm}_{'mha' if kv_heads == 6 else 'gqa'}_{'tied' if tied else 'untied'}.h5"
-        write_fixture(FIXTURES / name, config, "", weights, inputs, targets)
+        write_fixture(FIXTURES / f"{name}.h5", config, "", weights, inputs, targets)
 
-    settings |= dict(data='source = "text"\npath = "text.txt"\nval_fraction = 0.5', clip=1.5, micro=1)
+    if wanted and "trainer" not in wanted:
+        return
+    text = dict(data='source = "text"\npath = "text.txt"\nval_fraction = 0.5', clip=1.5, micro=1)
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "text.txt").write_text(TEXT + TEXT)
-        config, weights = made_by_heed(heed, BASE.format(**settings), folder)
+        config, weights = made_by_heed(heed, config_of(cases["post_gqa_untied"], **text), folder)
     tokens = torch.tensor([sorted(set(TEXT)).index(letter) for letter in TEXT])
     inputs, targets = (part.expand(10, 3, 7) for part in (tokens[:-1], tokens[1:]))
     write_fixture(FIXTURES / "trainer.h5", config, TEXT + TEXT, weights, inputs, targets)
@@ -145,7 +171,8 @@ def check(path):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", help="the program heed, or with --check a fixture")
+    parser.add_argument("names", nargs="*", help="only these fixtures")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    check(options.path) if options.check else make_fixtures(options.path)
+    check(options.path) if options.check else make_fixtures(options.path, options.names)

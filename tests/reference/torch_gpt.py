@@ -21,9 +21,39 @@ from torch.nn import functional as F
 IGNORED = -1  # a target that does not count
 
 
+class Rope(nn.Module):
+    """Rotary position embedding of x (B, H, T, D), of pairs (i, i + R/2) of the first R columns of each head."""
+
+    def __init__(self, c):
+        super().__init__()
+        columns = round(c.get("rope_fraction", 1) * c["d_model"] / c["num_heads"])
+        theta = c["rope_base"] ** (-torch.arange(0, columns, 2, dtype=torch.float64) / columns)
+        angle = torch.arange(c["seq_len"], dtype=torch.float64)[:, None] * self.scaled(theta, c)
+        self.register_buffer("cos", angle.cos(), persistent=False)
+        self.register_buffer("sin", angle.sin(), persistent=False)
+
+    @staticmethod
+    def scaled(theta, c):
+        if c.get("rope_scaling", "none") == "none":
+            return theta
+        slowed = theta / c["rope_scaling_factor"]
+        if c["rope_scaling"] == "linear":
+            return slowed
+        turns = c["rope_original_seq_len"] * theta / (2 * math.pi)  # in the original length
+        kept = ((turns - 1) / (4 - 1)).clamp(0, 1)
+        return (1 - kept) * slowed + kept * theta
+
+    def forward(self, x):
+        cos, sin = (part[: x.shape[-2]] for part in (self.cos, self.sin))
+        half = cos.shape[-1]
+        first, second, rest = x.split([half, half, x.shape[-1] - 2 * half], dim=-1)
+        return torch.cat([first * cos - second * sin, second * cos + first * sin, rest], dim=-1)
+
+
 class Attention(nn.Module):
     def __init__(self, c):
         super().__init__()
+        self.rope = Rope(c) if c["position"] == "rope" else nn.Identity()
         self.size = c["d_model"] // c["num_heads"]
         self.heads = [c["num_heads"], c["num_kv_heads"], c["num_kv_heads"]]
         self.qkv = nn.Linear(c["d_model"], sum(self.heads) * self.size, c["bias"])
@@ -33,22 +63,35 @@ class Attention(nn.Module):
     def forward(self, x):
         parts = self.qkv(x).split([count * self.size for count in self.heads], dim=-1)
         q, k, v = (part.unflatten(-1, (-1, self.size)).transpose(1, 2) for part in parts)
+        q, k = self.rope(q), self.rope(k)
         dropout = self.dropout if self.training else 0.0
         grouped = self.heads[0] != self.heads[1]
         mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, enable_gqa=grouped)
         return self.projection(mixed.transpose(1, 2).flatten(2))
 
 
+def gelu(x):
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS = {"gelu": gelu, "gelu_erf": F.gelu, "relu": F.relu, "relu2": lambda x: F.relu(x) ** 2, "silu": F.silu}
+GATES = {"swiglu": F.silu, "geglu": gelu}
+
+
 class FeedForward(nn.Module):
     def __init__(self, c):
         super().__init__()
-        self.up = nn.Linear(c["d_model"], c["d_ff"], c["bias"])
+        self.gate = GATES.get(c["activation"])
+        self.activation = ACTIVATIONS.get(c["activation"])
+        self.up = nn.Linear(c["d_model"], (2 if self.gate else 1) * c["d_ff"], c["bias"])
         self.down = nn.Linear(c["d_ff"], c["d_model"], c["bias"])
-        self.relu = c["activation"] == "relu"
 
     def forward(self, x):
         hidden = self.up(x)
-        return self.down(F.relu(hidden) if self.relu else F.gelu(hidden, approximate="tanh"))
+        if self.gate is None:
+            return self.down(self.activation(hidden))
+        gate, up = hidden.chunk(2, dim=-1)
+        return self.down(self.gate(gate) * up)
 
 
 class Block(nn.Module):
@@ -86,6 +129,7 @@ class Gpt(nn.Module):
             self.last_norm = nn.LayerNorm(c["d_model"], c["norm_eps"], bias=c["bias"])
         self.head = None if c["tie_embeddings"] else nn.Linear(c["d_model"], vocab_size, bias=False)
         self.dropout = nn.Dropout(c["dropout"])
+        self.softcap = c.get("logit_softcap", 0)
         for parameter in self.parameters():  # as heed begins, but for the projections, which it scales down
             if parameter.dim() >= 2:
                 nn.init.normal_(parameter, std=c["init_std"])
@@ -99,7 +143,8 @@ class Gpt(nn.Module):
         x = self.dropout(x)
         for block in self.blocks:
             x = block(x)
-        return F.linear(self.last_norm(x), (self.head or self.token_embedding).weight)
+        logits = F.linear(self.last_norm(x), (self.head or self.token_embedding).weight)
+        return self.softcap * torch.tanh(logits / self.softcap) if self.softcap else logits
 
 
 def sinusoids(length, width):

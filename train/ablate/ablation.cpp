@@ -32,7 +32,8 @@ using Clock = std::chrono::steady_clock;
 double work_of(const Arm& arm) {
   const nn::GptConfig& m = arm.config.model;
   const auto d = static_cast<double>(m.d_model), t = static_cast<double>(m.seq_len);
-  const double layer = 4 * d * d + 2 * d * static_cast<double>(m.feed_forward_size()) + t * d;
+  const auto feed_forward = static_cast<double>(m.feed_forward_outputs() + m.feed_forward_size());
+  const double layer = 4 * d * d + d * feed_forward + t * d;
   const int64_t steps = arm.config.train.stop_after > 0 ? arm.config.train.stop_after : arm.config.train.steps;
   return static_cast<double>(steps * arm.config.train.batch_size) * t * static_cast<double>(m.num_layers) * layer;
 }

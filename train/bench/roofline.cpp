@@ -83,10 +83,10 @@ double gemm_rate(DType dtype, Device device) {
 }
 
 double gemm_rate(DType dtype, Device device, const nn::GptConfig& model, int64_t tokens) {
-  const int64_t c = model.d_model, f = model.feed_forward_size();
+  const int64_t c = model.d_model, f = model.feed_forward_size(), up = model.feed_forward_outputs();
   const int64_t qkv = (model.num_heads + 2 * model.kv_heads()) * model.head_size();
   double best = 0;
-  for (const auto& [inputs, outputs] : {std::pair{c, qkv}, {c, c}, {c, f}, {f, c}}) {
+  for (const auto& [inputs, outputs] : {std::pair{c, qkv}, {c, c}, {c, up}, {f, c}}) {
     best = std::max(best, best_rate(dtype, device, tokens, inputs, outputs));
   }
   return best;

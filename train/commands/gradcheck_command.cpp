@@ -57,9 +57,12 @@ Total check_gpt(const nn::GptConfig& config) {
   return total;
 }
 
-// Pre- and Post-LN, each with MHA, GQA and MQA, with tied and untied embeddings; position encoding, bias and dropout
-// vary with these.
+// Pre- and Post-LN, each with MHA, GQA and MQA, with tied and untied embeddings; position encoding, activation,
+// bias and dropout vary with these.
 std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
+  using nn::Activation;
+  constexpr Activation activations[] = {Activation::gelu,  Activation::gelu_erf, Activation::silu,
+                                        Activation::relu2, Activation::swiglu,   Activation::geglu};
   std::vector<std::pair<std::string, nn::GptConfig>> forms;
   for (const nn::NormPosition norm : {nn::NormPosition::pre, nn::NormPosition::post}) {
     for (const int64_t kv_heads : {4, 2, 1}) {
@@ -73,6 +76,7 @@ std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
         config.position = tied ? nn::Position::learned : nn::Position::sinusoidal;
         config.bias = kv_heads != 2;
         config.dropout = config.attention_dropout = kv_heads == 2 ? 0.2 : 0.0;
+        config.activation = activations[forms.size() % std::size(activations)];
         config.init_std = 0.3;  // large enough that every gradient is well above rounding error
         forms.emplace_back(fmt::format("gpt {}-LN {} {}", norm == nn::NormPosition::pre ? "Pre" : "Post",
                                        kv_heads == 4   ? "MHA"
@@ -83,6 +87,13 @@ std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
       }
     }
   }
+  nn::GptConfig rotary = forms.front().second;
+  rotary.position = nn::Position::rope;
+  rotary.num_heads = 2;
+  rotary.num_kv_heads = 1;
+  rotary.rope_fraction = 0.667;
+  rotary.logit_softcap = 2;
+  forms.emplace_back("gpt RoPE, soft-capped", rotary);
   return forms;
 }
 

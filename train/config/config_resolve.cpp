@@ -148,6 +148,11 @@ void check_model(const Config& config) {
                model.num_kv_heads);
   require_rule(model.sliding_window > 0 || !config.given.contains("model.window_pattern"), config,
                {"model.window_pattern"}, "window_pattern has no effect without sliding_window: remove it or set that");
+  require_rule(model.position != nn::Position::rope || model.rope_columns() >= 2, config,
+               {"model.rope_fraction", "model.d_model", "model.num_heads"},
+               "rope_fraction = {} of the head size {} (d_model / num_heads) makes {} columns, they must be an even "
+               "number: change one of these keys",
+               model.rope_fraction, model.head_size(), model.rope_fraction * static_cast<double>(model.head_size()));
 }
 
 void check_offsets(const Config& config) {

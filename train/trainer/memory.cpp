@@ -26,14 +26,22 @@ int64_t to_bytes(double bytes) { return static_cast<int64_t>(std::min(bytes, kMo
 double elements_per_block(const nn::GptConfig& m) {
   const int64_t kv = m.kv_heads() * m.head_size();
   const int64_t attention = 3 * m.d_model + 2 * kv + m.num_heads;  // norm output, Q, attention output, K, V, lse
-  const int64_t feed_forward = m.d_model + 2 * m.feed_forward_size();
+  const int64_t feed_forward = m.d_model + m.feed_forward_outputs() + m.feed_forward_size();
   const int64_t residuals = 2 * m.d_model, statistics = 4;
   return static_cast<double>(attention + feed_forward + residuals + statistics);
 }
 
 double elements_outside(const nn::GptConfig& m) {
   const int64_t embedding = 2 * m.d_model, last_norm = 2 * m.d_model;
-  return static_cast<double>(embedding + last_norm + m.vocab_size);  // the gradient of the logits reuses their memory
+  // The gradient of the logits reuses their memory, unless both the loss and the soft-capping need them.
+  const int64_t logits = m.logit_softcap > 0 ? 2 * m.vocab_size : m.vocab_size;
+  return static_cast<double>(embedding + last_norm + logits);
+}
+
+// The table of cosines and sines, in the accumulation dtype.
+double rope_table_elements(const nn::GptConfig& m) {
+  if (m.position != nn::Position::rope) return 0;
+  return static_cast<double>(m.seq_len) * static_cast<double>(m.rope_columns());
 }
 
 // The smallest vocabulary size that the config allows.
@@ -155,7 +163,7 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
   return {.parameters = to_bytes(parameters),
           .gradients = to_bytes(gradients),
           .optimizer = to_bytes(moments / sharing),
-          .activations = to_bytes(tokens * (blocks + elements_outside(m)) * element),
+          .activations = to_bytes(tokens * (blocks + elements_outside(m)) * element + rope_table_elements(m) * exact),
           .checkpoint = to_bytes(checkpoint_bytes(gradients + moments, device)),
           .data = to_bytes(data_bytes(config.data)),
           .data_keys = data_keys(config.data),

@@ -100,7 +100,8 @@ TEST(ConfigErrorsTest, WrongTypesSayWhatWasFound) {
   expect_contains(config_error(file_with("model", "norm_position = \"mid\"")),
                   {"the string \"mid\"", "must be \"pre\" or \"post\""});
   expect_contains(config_error(file_with("model", "norm_position = \"Pre\"")), {"must be \"pre\" or \"post\""});
-  expect_contains(config_error(file_with("model", "position = \"\"")), {"\"learned\", \"sinusoidal\" or \"none\""});
+  expect_contains(config_error(file_with("model", "position = \"\"")),
+                  {"\"learned\", \"sinusoidal\", \"rope\", \"alibi\" or \"none\""});
 }
 
 TEST(ConfigErrorsTest, BrokenTables) {
@@ -174,6 +175,7 @@ TEST(ConfigErrorsTest, Ranges) {
       {"model", "norm_eps", {"1e-12", "1"}, {"0", "-1e-5", "1.1"}},
       {"model", "dropout", {"0", "0.99"}, {"-0.1", "1", "1.1", "0.9999999999"}},
       {"model", "attention_dropout", {"0", "0.99"}, {"-0.1", "1", "1.1"}},
+      {"model", "logit_softcap", {"0", "1e-3", "1e6"}, {"-1", "1e-4", "1e7"}},
       {"model", "init_std", {"1e-6", "10"}, {"0", "-0.02", "11"}},
       {"model", "seed", {"0", "4294967295"}, {"-1", "4294967296"}},
       {"data", "vocab_size", {"2", "256"}, {"1", "0", "-1", "65537"}},

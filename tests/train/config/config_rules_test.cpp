@@ -19,6 +19,21 @@ TEST(ConfigRulesTest, HeadsMustDivide) {
   expect_contains(config_error(kNgram, {"num_heads=256", "d_model=128"}), {"d_model = 128", "num_heads = 256"});
 }
 
+TEST(ConfigRulesTest, RopeRotatesAnEvenNumberOfColumns) {
+  const auto error = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"d_model=24", "num_heads=2", "position=rope"});
+    return config_error(kNgram, arguments);
+  };
+  expect_contains(error({"rope_fraction=0.25"}), {"rope_fraction = 0.25", "head size 12", "3 columns", "even"});
+  expect_contains(error({"rope_fraction=0.4"}), {"4.8", "columns"});
+  expect_contains(error({"rope_fraction=0.001"}), {"columns"});
+  expect_contains(error({"rope_scaling=linear"}), {"key model.rope_scaling_factor is missing"});
+  expect_contains(error({"rope_scaling_factor=2"}), {"key model.rope_scaling_factor has no effect here"});
+  expect_contains(config_error(kNgram, {"rope_base=500"}), {"key model.rope_base has no effect here", "\"rope\""});
+  const std::vector<std::string> fine = {"d_model=24", "num_heads=2", "position=rope", "rope_fraction=0.333"};
+  EXPECT_EQ(parse_config(kNgram, "a.toml", fine).model.rope_columns(), 4);
+}
+
 TEST(ConfigRulesTest, GroupedHeadsThatDivideAreFine) {
   const nn::GptConfig model = parse_config(kNgram, "a.toml", {"d_model=24", "num_heads=6", "num_kv_heads=2"}).model;
   EXPECT_EQ(model.head_size(), 4);

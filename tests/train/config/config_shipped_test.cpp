@@ -78,7 +78,7 @@ TEST(ConfigShortRunTest, AContradictionInOnePlaceIsAnError) {
 
 TEST(ConfigResolvedTest, DefaultsThatFollowOtherKeysAreComments) {
   const std::string text = config_to_toml(parse_config(kNgram, "a.toml"));
-  for (const char* line : {"# num_kv_heads = 4  (default: num_heads)", "# d_ff = 512  (default: 4 * d_model)",
+  for (const char* line : {"# num_kv_heads = 4  (default: num_heads)", "# d_ff = 512  (default: 4 * d_model; swiglu",
                            "# alpha = [32.0, 8.0, 4.0]  (default: ", "# vocab_size = 32  (default: "}) {
     expect_contains(text, {"\n" + std::string(line)});
   }

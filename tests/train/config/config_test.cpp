@@ -63,14 +63,32 @@ TEST(ConfigTest, DependentDefaultsFollowOverrides) {
   EXPECT_EQ(parse_config(kNgram, "a.toml", {"num_kv_heads=1", "d_ff=5"}).model.num_kv_heads, 1);
 }
 
+TEST(ConfigTest, GatedActivationsHaveTwoThirdsOfTheHiddenWidth) {
+  const auto d_ff = [](const char* width, const char* activation) {
+    return parse_config(kNgram, "a.toml", {width, "num_heads=1", activation}).model.d_ff;
+  };
+  EXPECT_EQ(d_ff("d_model=24", "activation=silu"), 96);
+  EXPECT_EQ(d_ff("d_model=24", "activation=swiglu"), 64);
+  EXPECT_EQ(d_ff("d_model=25", "activation=geglu"), 67);
+  EXPECT_EQ(d_ff("d_model=64", "activation=swiglu"), 192);
+  EXPECT_EQ(d_ff("d_model=4096", "activation=swiglu"), 10944);
+  EXPECT_EQ(parse_config(kNgram, "a.toml", {"activation=swiglu", "d_ff=5"}).model.d_ff, 5);
+}
+
 TEST(ConfigTest, NamesAreTheirEnumerators) {
   const auto with = [](const char* argument) { return parse_config(kNgram, "a.toml", {argument}); };
   EXPECT_EQ(with("norm_position=pre").model.norm_position, nn::NormPosition::pre);
   EXPECT_EQ(with("norm_position=post").model.norm_position, nn::NormPosition::post);
   EXPECT_EQ(with("activation=gelu").model.activation, nn::Activation::gelu);
   EXPECT_EQ(with("activation=relu").model.activation, nn::Activation::relu);
+  EXPECT_EQ(with("activation=relu2").model.activation, nn::Activation::relu2);
+  EXPECT_EQ(with("activation=gelu_erf").model.activation, nn::Activation::gelu_erf);
+  EXPECT_EQ(with("activation=silu").model.activation, nn::Activation::silu);
+  EXPECT_EQ(with("activation=swiglu").model.activation, nn::Activation::swiglu);
+  EXPECT_EQ(with("activation=geglu").model.activation, nn::Activation::geglu);
   EXPECT_EQ(with("position=learned").model.position, nn::Position::learned);
   EXPECT_EQ(with("position=sinusoidal").model.position, nn::Position::sinusoidal);
+  EXPECT_EQ(with("position=rope").model.position, nn::Position::rope);
   EXPECT_EQ(with("position=none").model.position, nn::Position::none);
   EXPECT_EQ(with("optimizer=adamw").optim.optimizer, OptimizerKind::adamw);
   EXPECT_EQ(with("optimizer=sgd").optim.optimizer, OptimizerKind::sgd);

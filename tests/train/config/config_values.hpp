@@ -9,19 +9,21 @@ namespace heed::test {
 
 // Structured bindings, so that a new member does not compile until it is compared, too.
 inline auto values(const nn::GptConfig& config) {
-  const auto& [vocab, layers, d_model, heads, kv_heads, d_ff, seq_len, norm, norm_eps, activation, position, dropout,
-               attention_dropout, bias, tie, init_std, seed] = config;
+  const auto& [vocab, layers, d_model, heads, kv_heads, d_ff, seq_len, norm, norm_eps, activation, position,
+               rope_fraction, rope_base, rope_scaling, rope_factor, rope_original, window, pattern, separator, dropout,
+               attention_dropout, bias, tie, softcap, init_std, zero_init, seed] = config;
   return std::tuple(vocab, layers, d_model, heads, kv_heads, d_ff, seq_len, norm, norm_eps, activation, position,
-                    dropout, attention_dropout, bias, tie, init_std, seed);
+                    rope_fraction, rope_base, rope_scaling, rope_factor, rope_original, window, pattern, separator,
+                    dropout, attention_dropout, bias, tie, softcap, init_std, zero_init, seed);
 }
 
 inline auto values(const train::DataConfig& config) {
   const auto& [source, vocab_size, order, offsets, prefix, alpha, min_period, max_period, num_states, num_brackets,
-               max_depth, modulus, digits, seed, source_seed, path, tokenizer, split, val, test, val_lines,
-               test_lines] = config;
+               max_depth, modulus, digits, seed, source_seed, path, tokenizer, split, val, test, val_lines, test_lines,
+               separator] = config;
   return std::tuple(source, vocab_size, order, offsets, prefix, alpha, min_period, max_period, num_states, num_brackets,
                     max_depth, modulus, digits, seed, source_seed, path, tokenizer, split, val, test, val_lines,
-                    test_lines);
+                    test_lines, separator);
 }
 
 inline auto values(const train::OptimConfig& config) {

@@ -44,6 +44,16 @@ TEST(MemoryCheck, CountsWhatIsKnownToTheByte) {
   EXPECT_EQ(estimate_memory(tiny_config({"precision=f64"}), Device::cpu).optimizer, 16 * parameters);
 }
 
+TEST(MemoryCheck, CountsWhatAFormOfTheModelSaves) {
+  const auto activations = [](const std::vector<std::string>& overrides) {
+    return estimate_memory(tiny_config(overrides), Device::cpu).activations;
+  };
+  constexpr int64_t kTokens = 12 * 8, kLayers = 2;
+  EXPECT_EQ(activations({"position=rope"}) - activations({"position=none"}), 4 * 8 * 8);  // positions, head size
+  EXPECT_EQ(activations({"activation=swiglu", "d_ff=64"}) - activations({"d_ff=64"}), 4 * kTokens * kLayers * 64);
+  EXPECT_EQ(activations({"logit_softcap=30"}) - activations({}), 4 * kTokens * 6);
+}
+
 TEST(MemoryCheck, CountsTheCopyOfTheWeightsForLayerNorms) {
   const MemoryEstimate without = estimate_memory(tiny_config(), Device::cpu);
   const MemoryEstimate with = estimate_memory(tiny_config({"log_layers=true"}), Device::cpu);
