@@ -18,6 +18,7 @@
 #include "autograd/ops/linear.hpp"
 #include "autograd/ops/matmul.hpp"
 #include "autograd/ops/reduce.hpp"
+#include "autograd/ops/rms_norm.hpp"
 #include "autograd/ops/softmax.hpp"
 #include "autograd/ops/transpose.hpp"
 #include "autograd/tape.hpp"
