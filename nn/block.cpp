@@ -69,9 +69,9 @@ Tensor FeedForward::operator()(const Tensor& x) const {
 }
 
 Block::Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer)
-    : attention_norm_(store, name + ".attention_norm", config.d_model, config.bias, config.norm_eps),
+    : attention_norm_(store, name + ".attention_norm", config),
       attention_(store, name + ".attention", config, layer),
-      feed_forward_norm_(store, name + ".feed_forward_norm", config.d_model, config.bias, config.norm_eps),
+      feed_forward_norm_(store, name + ".feed_forward_norm", config),
       feed_forward_(store, name + ".feed_forward", config),
       norm_position_(config.norm_position),
       dropout_(config.dropout),

@@ -49,9 +49,9 @@ class Block {
   // residual + dropout(branch)
   Tensor join(const Tensor& branch, const Tensor& residual, const ForwardContext& context, DropoutPlace place) const;
 
-  LayerNorm attention_norm_;
+  Norm attention_norm_;
   Attention attention_;
-  LayerNorm feed_forward_norm_;
+  Norm feed_forward_norm_;
   FeedForward feed_forward_;
   NormPosition norm_position_;
   double dropout_;

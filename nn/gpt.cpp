@@ -43,17 +43,19 @@ Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multi
   token_embedding_ = store_.declare("token_embedding.weight", {config.vocab_size, config.d_model}, init);
   if (config.position == Position::learned) {
     position_embedding_ = store_.declare("position_embedding.weight", {config.seq_len, config.d_model}, init);
-  } else if (config.position == Position::sinusoidal) {
-    sinusoids_ = sinusoidal_positions(config.seq_len, config.d_model, dtype).to(device);
   }
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
     blocks_.emplace_back(store_, fmt::format("blocks.{}", layer), config, layer);
   }
   if (config.norm_position == NormPosition::pre) {
-    last_norm_ = std::make_unique<LayerNorm>(store_, "last_norm", config.d_model, config.bias, config.norm_eps);
+    last_norm_ = std::make_unique<Norm>(store_, "last_norm", config);
   }
   if (!config.tie_embeddings) head_ = store_.declare("head.weight", {config.vocab_size, config.d_model}, init);
+  if (weights == InitialWeights::none) return;
   store_.build(weights == InitialWeights::drawn ? std::optional(config.seed) : std::nullopt, span_multiple);
+  if (config.position == Position::sinusoidal) {
+    sinusoids_ = sinusoidal_positions(config.seq_len, config.d_model, dtype).to(device);
+  }
 }
 
 Tensor Gpt::embed(const Tensor& tokens, const ForwardContext& context) const {
@@ -119,6 +121,19 @@ int64_t Gpt::gemm_weights() const {
     if (entry.shape.rank() == 2 && entry.name.starts_with("blocks.")) weights += entry.shape.numel();
   }
   return weights;
+}
+
+ParameterCount count_parameters(const GptConfig& config) {
+  GptConfig one_block = config;  // all blocks have the same parameters
+  one_block.num_layers = 1;
+  const Gpt gpt(one_block, DType::f32, Device::cpu, ParameterStore::kAlignment, InitialWeights::none);
+  ParameterCount count;
+  for (const ParameterStore::Entry& entry : gpt.parameters().entries()) {
+    const int64_t times = entry.name.starts_with("blocks.") ? config.num_layers : 1;
+    (entry.group == 0 ? count.matrices : count.vectors) +=
+        static_cast<double>(times) * static_cast<double>(entry.shape.numel());
+  }
+  return count;
 }
 
 }  // namespace heed::nn

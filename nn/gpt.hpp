@@ -1,4 +1,4 @@
-// A causal language model: embeddings, Transformer blocks, final LayerNorm (Pre-LN only), output head.
+// A causal language model: embeddings, Transformer blocks, final norm (Pre-LN only), output head.
 //   tokens i32 (B, T), T <= seq_len -> logits (B, T, V)
 // Position embeddings: learned, sinusoidal (Vaswani et al. 2017) or none. With tied embeddings the weight of the head
 // is that of the token embedding. Initialisation as in GPT-2 (Radford et al. 2019): normal with init_std, for the
@@ -12,8 +12,9 @@
 
 namespace heed::nn {
 
-// drawn: random initialisation; zero: for weights that are loaded from a checkpoint.
-enum class InitialWeights { drawn, zero };
+// drawn: random initialisation; zero: for weights that are loaded from a checkpoint; none: the parameters are declared
+// only, to be counted.
+enum class InitialWeights { drawn, zero, none };
 
 class Gpt {
  public:
@@ -54,7 +55,7 @@ class Gpt {
   Parameter token_embedding_, position_embedding_, head_;
   Tensor sinusoids_;  // (seq_len, C), a constant
   std::vector<Block> blocks_;
-  std::unique_ptr<LayerNorm> last_norm_;
+  std::unique_ptr<Norm> last_norm_;
   bool recompute_ = false;
 };
 

@@ -6,6 +6,7 @@
 
 namespace heed::nn {
 
+enum class NormKind { layer, rms };
 enum class NormPosition { pre, post };
 enum class Activation { gelu, relu };
 enum class Position { learned, sinusoidal, none };
@@ -18,6 +19,7 @@ struct GptConfig {
   int64_t num_kv_heads = 0;  // 0: num_heads
   int64_t d_ff = 0;          // 0: 4 * d_model
   int64_t seq_len = 64;
+  NormKind norm = NormKind::layer;
   NormPosition norm_position = NormPosition::pre;
   double norm_eps = 1e-5;
   Activation activation = Activation::gelu;
@@ -32,6 +34,7 @@ struct GptConfig {
   int64_t head_size() const { return d_model / num_heads; }
   int64_t kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
   int64_t feed_forward_size() const { return d_ff == 0 ? 4 * d_model : d_ff; }
+  bool norm_has_bias() const { return bias && norm == NormKind::layer; }
   // Initial std of the projections into the residual stream: it keeps the variance of the sum over all 2 L of them
   // (GPT-2).
   double residual_init_std() const { return init_std / std::sqrt(2.0 * static_cast<double>(num_layers)); }
@@ -39,12 +42,13 @@ struct GptConfig {
 
 struct ParameterCount {
   double matrices = 0;  // two-dimensional: group 0 of the ParameterStore
-  double vectors = 0;   // biases and LayerNorm gains: group 1
+  double vectors = 0;   // biases and gains of norms: group 1
   double all() const { return matrices + vectors; }
 };
 
-// The count of Gpt(config).parameters(), without building the model. config.vocab_size must be set. In double, which is
-// exact up to 2^53 and does not overflow for any config.
+// The count of Gpt(config).parameters(), from the declarations of its parameters alone: no memory is allocated for
+// them (nn/gpt.cpp). config.vocab_size must be set. In double, which is exact up to 2^53 and does not overflow for any
+// config. Throws what the constructor of Gpt throws.
 ParameterCount count_parameters(const GptConfig& config);
 
 }  // namespace heed::nn

@@ -1,6 +1,7 @@
 """The fixtures that tests/train/trainer/reference_test.cpp compares heed with.
 
-    make_fixtures.py HEED             makes fixtures/*.h5 from models that the program HEED has made
+    make_fixtures.py HEED             makes the fixtures of CASES and trainer.h5 from models that the program HEED has made
+    make_fixtures.py HEED NAME …      makes these fixtures of VARIANTS
     make_fixtures.py --check FIXTURE  its steps once more: the loss of each beside what is stored
 
 A fixture has the layout of a heed checkpoint (train/checkpoint/hdf5_image.hpp):
@@ -17,6 +18,7 @@ import pathlib
 import subprocess
 import tempfile
 import tomllib
+import zlib
 
 import h5py
 import numpy as np
@@ -41,6 +43,7 @@ tie_embeddings = {tied}
 position = "{position}"
 activation = "{activation}"
 bias = {bias}
+{variant}
 [data]
 {data}
 [optim]
@@ -66,6 +69,10 @@ CASES = [  # norm, num_kv_heads, tied, position, activation, bias
     ("post", 1, True, "none", "relu", True),
     ("post", 2, False, "learned", "gelu", True),
 ]
+# Each variant has random numbers of its name alone, so that a new one leaves the bytes of the others as they are.
+VARIANTS = {  # name: a case, and more keys of [model]
+    "rms": (("pre", 2, True, "learned", "gelu", True), 'norm = "rms"'),
+}
 TEXT = "bad cafe"  # one window, so every row of every batch; the same again for validation
 
 
@@ -109,18 +116,29 @@ def made_by_heed(heed, config_text, folder):
     return resolved, {name: values + 0.2 * torch.randn(values.shape) for name, values in weights.items()}
 
 
+def make_case(heed, name, case, variant=""):
+    """Returns the settings of BASE."""
+    norm, kv_heads, tied, position, activation, bias = case
+    settings = dict(norm=norm, kv_heads=kv_heads, position=position, activation=activation, variant=variant)
+    settings |= dict(tied=str(tied).lower(), bias=str(bias).lower(), data=NGRAM, clip=2.0, micro=0)
+    with tempfile.TemporaryDirectory() as folder:
+        config, weights = made_by_heed(heed, BASE.format(**settings), folder)
+    inputs, targets = torch.randint(13, (2, 10, 3, 7))
+    targets[torch.rand(targets.shape) < 0.1] = IGNORED
+    write_fixture(FIXTURES / f"{name}.h5", config, "", weights, inputs, targets)
+    return settings
+
+
+def make_variant(heed, name):
+    torch.manual_seed(zlib.crc32(name.encode()))
+    make_case(heed, name, *VARIANTS[name])
+
+
 def make_fixtures(heed):
     torch.manual_seed(1)
-    heed = pathlib.Path(heed).resolve()
-    for norm, kv_heads, tied, position, activation, bias in CASES:
-        settings = dict(norm=norm, kv_heads=kv_heads, position=position, activation=activation)
-        settings |= dict(tied=str(tied).lower(), bias=str(bias).lower(), data=NGRAM, clip=2.0, micro=0)
-        with tempfile.TemporaryDirectory() as folder:
-            config, weights = made_by_heed(heed, BASE.format(**settings), folder)
-        inputs, targets = torch.randint(13, (2, 10, 3, 7))
-        targets[torch.rand(targets.shape) < 0.1] = IGNORED
-        name = f"{norm}_{'mha' if kv_heads == 6 else 'gqa'}_{'tied' if tied else 'untied'}.h5"
-        write_fixture(FIXTURES / name, config, "", weights, inputs, targets)
+    for case in CASES:
+        norm, kv_heads, tied = case[:3]
+        settings = make_case(heed, f"{norm}_{'mha' if kv_heads == 6 else 'gqa'}_{'tied' if tied else 'untied'}", case)
 
     settings |= dict(data='source = "text"\npath = "text.txt"\nval_fraction = 0.5', clip=1.5, micro=1)
     with tempfile.TemporaryDirectory() as folder:
@@ -145,7 +163,17 @@ def check(path):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", help="the program heed, or with --check a fixture")
+    parser.add_argument("variants", nargs="*", metavar="NAME", help="variants to make, of " + ", ".join(VARIANTS))
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
+    if unknown := set(options.variants) - set(VARIANTS):
+        parser.error(f"no such variant: {', '.join(sorted(unknown))}; there are {', '.join(VARIANTS)}")
     torch.set_num_threads(1)
-    check(options.path) if options.check else make_fixtures(options.path)
+    program = pathlib.Path(options.path).resolve()
+    if options.check:
+        check(options.path)
+    elif options.variants:
+        for variant in options.variants:
+            make_variant(program, variant)
+    else:
+        make_fixtures(program)

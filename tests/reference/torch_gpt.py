@@ -21,6 +21,13 @@ from torch.nn import functional as F
 IGNORED = -1  # a target that does not count
 
 
+# Keys with c.get() are later than some fixtures; the default is what a model without the key is.
+def make_norm(c):
+    if c.get("norm", "layer") == "rms":
+        return nn.RMSNorm(c["d_model"], c["norm_eps"])
+    return nn.LayerNorm(c["d_model"], c["norm_eps"], bias=c["bias"])
+
+
 class Attention(nn.Module):
     def __init__(self, c):
         super().__init__()
@@ -54,9 +61,9 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     def __init__(self, c):
         super().__init__()
-        self.attention_norm = nn.LayerNorm(c["d_model"], c["norm_eps"], bias=c["bias"])
+        self.attention_norm = make_norm(c)
         self.attention = Attention(c)
-        self.feed_forward_norm = nn.LayerNorm(c["d_model"], c["norm_eps"], bias=c["bias"])
+        self.feed_forward_norm = make_norm(c)
         self.feed_forward = FeedForward(c)
         self.dropout = nn.Dropout(c["dropout"])
         self.pre = c["norm_position"] == "pre"
@@ -83,7 +90,7 @@ class Gpt(nn.Module):
         self.blocks = nn.ModuleList(Block(c) for _ in range(c["num_layers"]))
         self.last_norm = nn.Identity()
         if c["norm_position"] == "pre":
-            self.last_norm = nn.LayerNorm(c["d_model"], c["norm_eps"], bias=c["bias"])
+            self.last_norm = make_norm(c)
         self.head = None if c["tie_embeddings"] else nn.Linear(c["d_model"], vocab_size, bias=False)
         self.dropout = nn.Dropout(c["dropout"])
         for parameter in self.parameters():  # as heed begins, but for the projections, which it scales down

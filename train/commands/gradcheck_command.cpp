@@ -5,10 +5,13 @@
 #include "autograd/check/gradcheck.hpp"
 #include "autograd/check/op_case.hpp"
 #include "nn/gpt.hpp"
+#include "train/config/model_variants.hpp"
 #include "train/output/output.hpp"
 
 namespace heed::train {
 namespace {
+
+constexpr double kInitStd = 0.3;  // large enough that every gradient is well above rounding error
 
 struct Total {
   int64_t checked = 0;
@@ -58,7 +61,7 @@ Total check_gpt(const nn::GptConfig& config) {
 }
 
 // Pre- and Post-LN, each with MHA, GQA and MQA, with tied and untied embeddings; position encoding, bias and dropout
-// vary with these.
+// vary with these. Then each other value of a key of the model, alone.
 std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
   std::vector<std::pair<std::string, nn::GptConfig>> forms;
   for (const nn::NormPosition norm : {nn::NormPosition::pre, nn::NormPosition::post}) {
@@ -73,7 +76,7 @@ std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
         config.position = tied ? nn::Position::learned : nn::Position::sinusoidal;
         config.bias = kv_heads != 2;
         config.dropout = config.attention_dropout = kv_heads == 2 ? 0.2 : 0.0;
-        config.init_std = 0.3;  // large enough that every gradient is well above rounding error
+        config.init_std = kInitStd;
         forms.emplace_back(fmt::format("gpt {}-LN {} {}", norm == nn::NormPosition::pre ? "Pre" : "Post",
                                        kv_heads == 4   ? "MHA"
                                        : kv_heads == 2 ? "GQA"
@@ -82,6 +85,18 @@ std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
                            config);
       }
     }
+  }
+  const nn::GptConfig base{.vocab_size = 7,
+                           .num_layers = 2,
+                           .d_model = 16,
+                           .num_heads = 4,
+                           .num_kv_heads = 2,
+                           .d_ff = 20,
+                           .seq_len = 5,
+                           .init_std = kInitStd};
+  for (const auto& [name, config] : model_variants(base)) {
+    // A finite difference over the kink of ReLU is no derivative.
+    if (config.activation != nn::Activation::relu) forms.emplace_back("gpt " + name, config);
   }
   return forms;
 }

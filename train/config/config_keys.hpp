@@ -26,6 +26,7 @@ class Table {
     key.meaning = std::move(meaning);
     key.allowed = format.allowed;
     key.is_text = format.is_text;
+    key.choices = format.choices;
     key.set = [section = section_, member, read = format.read](Config& config, const ConfigValue& value) {
       const std::optional<T> result = read(value);
       config.*section.*member = result.value_or(config.*section.*member);
@@ -44,9 +45,9 @@ class Table {
   Struct Config::*section_;
 };
 
-// Limits of numbers: upper limits are far above what runs, and small enough that no count of elements or bytes overflows int64. Positive
-// lower limits do not round to 0 in f32; for clip_norm, this holds for the factor on the gradients, clip_norm divided
-// by a norm of up to 1e38.
+// Limits of numbers: upper limits are far above what runs, and small enough that no count of elements or bytes
+// overflows int64. Positive lower limits do not round to 0 in f32; for clip_norm, this holds for the factor on the
+// gradients, clip_norm divided by a norm of up to 1e38.
 
 void add_model_keys(std::vector<KeySpec>& keys);
 void add_data_keys(std::vector<KeySpec>& keys);

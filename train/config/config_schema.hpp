@@ -18,6 +18,7 @@ struct KeySpec {
   std::string meaning;
   std::string allowed;                                   // completes "it must be …"
   bool is_text = false;                                  // a string in TOML
+  std::vector<std::string> choices;                      // as TOML: all values, of a key that has only a few
   std::function<bool(Config&, const ConfigValue&)> set;  // false: another type, or not allowed
   std::function<std::string(const Config&)> get;         // as TOML
   std::function<void(Config&)> reset;                    // to the default

@@ -3,7 +3,7 @@
 namespace heed::train {
 
 void add_model_keys(std::vector<KeySpec>& keys) {
-  using nn::Activation, nn::GptConfig, nn::NormPosition, nn::Position;
+  using nn::Activation, nn::GptConfig, nn::NormKind, nn::NormPosition, nn::Position;
   Table<GptConfig> model(keys, "model", &Config::model);
   model.add("num_layers", &GptConfig::num_layers, integer(1, 1024), "number of Transformer blocks");
   model.add("d_model", &GptConfig::d_model, integer(1, 65536), "width of the residual stream");
@@ -14,10 +14,13 @@ void add_model_keys(std::vector<KeySpec>& keys) {
       .default_is("num_heads");
   model.add("d_ff", &GptConfig::d_ff, integer(1, 1'048'576), "hidden width of the MLP").default_is("4 * d_model");
   model.add("seq_len", &GptConfig::seq_len, integer(1, 1'048'576), "tokens per sequence");
+  model.add("norm", &GptConfig::norm, choice<NormKind>({{"layer", NormKind::layer}, {"rms", NormKind::rms}}),
+            "\"layer\": LayerNorm; \"rms\": RMSNorm (Zhang and Sennrich), without a bias");
   model.add("norm_position", &GptConfig::norm_position,
             choice<NormPosition>({{"pre", NormPosition::pre}, {"post", NormPosition::post}}),
-            "\"pre\": LayerNorm before each sublayer (GPT-2); \"post\": after the residual addition (Vaswani et al.)");
-  model.add("norm_eps", &GptConfig::norm_eps, number(1e-12, 1), "epsilon that LayerNorm adds to the variance");
+            "\"pre\": norm before each sublayer (GPT-2); \"post\": after the residual addition (Vaswani et al.)");
+  model.add("norm_eps", &GptConfig::norm_eps, number(1e-12, 1),
+            "epsilon that the norm adds to the variance (RMSNorm: to the mean square)");
   model.add("activation", &GptConfig::activation,
             choice<Activation>({{"gelu", Activation::gelu}, {"relu", Activation::relu}}),
             "MLP activation; \"gelu\" is the tanh approximation");
