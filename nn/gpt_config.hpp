@@ -20,6 +20,7 @@ struct GptConfig {
   int64_t d_ff = 0;          // 0: 4 * d_model
   int64_t seq_len = 64;
   NormKind norm = NormKind::layer;
+  bool norm_gain = true;
   NormPosition norm_position = NormPosition::pre;
   double norm_eps = 1e-5;
   Activation activation = Activation::gelu;
@@ -34,7 +35,7 @@ struct GptConfig {
   int64_t head_size() const { return d_model / num_heads; }
   int64_t kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
   int64_t feed_forward_size() const { return d_ff == 0 ? 4 * d_model : d_ff; }
-  bool norm_has_bias() const { return bias && norm == NormKind::layer; }
+  bool norm_has_bias() const { return bias && norm_gain && norm == NormKind::layer; }
   // Initial std of the projections into the residual stream: it keeps the variance of the sum over all 2 L of them
   // (GPT-2).
   double residual_init_std() const { return init_std / std::sqrt(2.0 * static_cast<double>(num_layers)); }

@@ -38,13 +38,12 @@ class Linear {
 };
 
 // The norm of the config, LayerNorm or RMSNorm, over the last dimension of x (..., C); gain initialised with 1, bias
-// with 0 or absent.
+// with 0; either may be absent.
 class Norm {
  public:
   Norm(ParameterStore& store, const std::string& name, const GptConfig& config)
-      : weight_(store.declare(name + ".weight", {config.d_model}, {.constant = 1})),
-        kind_(config.norm),
-        eps_(config.norm_eps) {
+      : kind_(config.norm), eps_(config.norm_eps) {
+    if (config.norm_gain) weight_ = store.declare(name + ".weight", {config.d_model}, {.constant = 1});
     if (config.norm_has_bias()) bias_ = store.declare(name + ".bias", {config.d_model}, {});
   }
   Tensor operator()(const Tensor& x) const {

@@ -23,9 +23,10 @@ IGNORED = -1  # a target that does not count
 
 # Keys with c.get() are later than some fixtures; the default is what a model without the key is.
 def make_norm(c):
+    gain = c.get("norm_gain", True)
     if c.get("norm", "layer") == "rms":
-        return nn.RMSNorm(c["d_model"], c["norm_eps"])
-    return nn.LayerNorm(c["d_model"], c["norm_eps"], bias=c["bias"])
+        return nn.RMSNorm(c["d_model"], c["norm_eps"], elementwise_affine=gain)
+    return nn.LayerNorm(c["d_model"], c["norm_eps"], elementwise_affine=gain, bias=c["bias"])
 
 
 class Attention(nn.Module):

@@ -16,6 +16,8 @@ void add_model_keys(std::vector<KeySpec>& keys) {
   model.add("seq_len", &GptConfig::seq_len, integer(1, 1'048'576), "tokens per sequence");
   model.add("norm", &GptConfig::norm, choice<NormKind>({{"layer", NormKind::layer}, {"rms", NormKind::rms}}),
             "\"layer\": LayerNorm; \"rms\": RMSNorm (Zhang and Sennrich), without a bias");
+  model.add("norm_gain", &GptConfig::norm_gain, boolean(),
+            "norms have a gain, and LayerNorm a bias if model.bias (false: elementwise_affine=False in PyTorch)");
   model.add("norm_position", &GptConfig::norm_position,
             choice<NormPosition>({{"pre", NormPosition::pre}, {"post", NormPosition::post}}),
             "\"pre\": norm before each sublayer (GPT-2); \"post\": after the residual addition (Vaswani et al.)");

@@ -20,13 +20,17 @@ std::string device_text(Device device) {
   return device == Device::cpu ? plural(cpu::max_threads(), "thread") : cuda::status().devices.at(0).name;
 }
 
+std::string norm_text(const nn::GptConfig& m) {
+  return fmt::format("{}-{}{}", m.norm_position == nn::NormPosition::pre ? "Pre" : "Post",
+                     m.norm == nn::NormKind::rms ? "RMSNorm" : "LN", m.norm_gain ? "" : " without gain");
+}
+
 std::string model_line(const nn::GptConfig& m) {
   const std::string kv = m.kv_heads() == m.num_heads ? "" : fmt::format(" ({} kv)", m.kv_heads());
   const std::string vocabulary = m.vocab_size == 0 ? "" : fmt::format(", vocabulary {}", m.vocab_size);
-  return fmt::format("model         {}, d_model {}, {}{}, d_ff {}, seq_len {}, {}-{}{}\n",
-                     plural(m.num_layers, "layer"), m.d_model, plural(m.num_heads, "head"), kv, m.feed_forward_size(),
-                     m.seq_len, m.norm_position == nn::NormPosition::pre ? "Pre" : "Post",
-                     m.norm == nn::NormKind::rms ? "RMSNorm" : "LN", vocabulary);
+  return fmt::format("model         {}, d_model {}, {}{}, d_ff {}, seq_len {}, {}{}\n", plural(m.num_layers, "layer"),
+                     m.d_model, plural(m.num_heads, "head"), kv, m.feed_forward_size(), m.seq_len, norm_text(m),
+                     vocabulary);
 }
 
 std::string batch_line(const Config& config, Device device) {
