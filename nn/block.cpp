@@ -6,6 +6,14 @@
 #include "autograd/tape.hpp"
 
 namespace heed::nn {
+namespace {
+
+std::optional<Norm> sandwich_norm(ParameterStore& store, const std::string& name, const GptConfig& config) {
+  if (config.norm_position != NormPosition::sandwich) return std::nullopt;
+  return Norm(store, name, config);
+}
+
+}  // namespace
 
 Attention::Attention(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer)
     : qkv_(store, name + ".qkv",
@@ -71,8 +79,10 @@ Tensor FeedForward::operator()(const Tensor& x) const {
 Block::Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer)
     : attention_norm_(store, name + ".attention_norm", config),
       attention_(store, name + ".attention", config, layer),
+      post_attention_norm_(sandwich_norm(store, name + ".post_attention_norm", config)),
       feed_forward_norm_(store, name + ".feed_forward_norm", config),
       feed_forward_(store, name + ".feed_forward", config),
+      post_feed_forward_norm_(sandwich_norm(store, name + ".post_feed_forward_norm", config)),
       norm_position_(config.norm_position),
       dropout_(config.dropout),
       layer_(layer) {}
@@ -84,14 +94,20 @@ Tensor Block::join(const Tensor& branch, const Tensor& residual, const ForwardCo
                      context.first_row * rows_per_sequence);
 }
 
+template <class F>
+Tensor Block::sublayer(const Tensor& x, const Norm& norm, const std::optional<Norm>& post_norm,
+                       const ForwardContext& context, DropoutPlace place, F f) const {
+  if (norm_position_ == NormPosition::post) return norm(join(f(x), x, context, place));
+  const Tensor branch = f(norm(x));
+  return join(post_norm ? (*post_norm)(branch) : branch, x, context, place);
+}
+
 Tensor Block::operator()(const Tensor& x, const ForwardContext& context) const {
   const NameScope scope(fmt::format("blocks.{}", layer_));
-  if (norm_position_ == NormPosition::pre) {
-    const Tensor mixed = join(attention_(attention_norm_(x), context), x, context, DropoutPlace::attention_residual);
-    return join(feed_forward_(feed_forward_norm_(mixed)), mixed, context, DropoutPlace::feed_forward_residual);
-  }
-  const Tensor mixed = attention_norm_(join(attention_(x, context), x, context, DropoutPlace::attention_residual));
-  return feed_forward_norm_(join(feed_forward_(mixed), mixed, context, DropoutPlace::feed_forward_residual));
+  const Tensor mixed = sublayer(x, attention_norm_, post_attention_norm_, context, DropoutPlace::attention_residual,
+                                [&](const Tensor& in) { return attention_(in, context); });
+  return sublayer(mixed, feed_forward_norm_, post_feed_forward_norm_, context, DropoutPlace::feed_forward_residual,
+                  feed_forward_);
 }
 
 }  // namespace heed::nn

@@ -1,6 +1,8 @@
 // The Transformer block and its two branches, attention and feed-forward.
 #pragma once
 
+#include <optional>
+
 #include "nn/forward_context.hpp"
 #include "nn/gpt_config.hpp"
 #include "nn/layers.hpp"
@@ -38,8 +40,9 @@ class FeedForward {
 };
 
 // One Transformer block, x (B, T, C) -> (B, T, C).
-//   pre:  x + f(norm(x))    post: norm(x + f(x))    for f = attention, then f = feed-forward
-// Pre-LN: Xiong et al. 2020 (arXiv 2002.04745). Post-LN: Vaswani et al. 2017 (arXiv 1706.03762).
+//   pre: x + f(norm(x))    post: norm(x + f(x))    sandwich: x + post_norm(f(norm(x)))
+// for f = attention, then f = feed-forward. Pre-LN: Xiong et al. 2020 (arXiv 2002.04745). Post-LN: Vaswani et al. 2017
+// (arXiv 1706.03762). Sandwich-LN: Ding et al. 2021 (arXiv 2105.13290), and Gemma 2 (arXiv 2408.00118).
 class Block {
  public:
   Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer);
@@ -48,11 +51,17 @@ class Block {
  private:
   // residual + dropout(branch)
   Tensor join(const Tensor& branch, const Tensor& residual, const ForwardContext& context, DropoutPlace place) const;
+  // One sublayer f with its norms and the residual connection.
+  template <class F>
+  Tensor sublayer(const Tensor& x, const Norm& norm, const std::optional<Norm>& post_norm,
+                  const ForwardContext& context, DropoutPlace place, F f) const;
 
   Norm attention_norm_;
   Attention attention_;
+  std::optional<Norm> post_attention_norm_;  // sandwich only
   Norm feed_forward_norm_;
   FeedForward feed_forward_;
+  std::optional<Norm> post_feed_forward_norm_;
   NormPosition norm_position_;
   double dropout_;
   int64_t layer_;

@@ -47,7 +47,7 @@ Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multi
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
     blocks_.emplace_back(store_, fmt::format("blocks.{}", layer), config, layer);
   }
-  if (config.norm_position == NormPosition::pre) {
+  if (config.has_last_norm()) {
     last_norm_ = std::make_unique<Norm>(store_, "last_norm", config);
   }
   if (!config.tie_embeddings) head_ = store_.declare("head.weight", {config.vocab_size, config.d_model}, init);

@@ -1,4 +1,4 @@
-// A causal language model: embeddings, Transformer blocks, final norm (Pre-LN only), output head.
+// A causal language model: embeddings, Transformer blocks, final norm (not Post-LN), output head.
 //   tokens i32 (B, T), T <= seq_len -> logits (B, T, V)
 // Position embeddings: learned, sinusoidal (Vaswani et al. 2017) or none. With tied embeddings the weight of the head
 // is that of the token embedding. Initialisation as in GPT-2 (Radford et al. 2019): normal with init_std, for the
@@ -24,7 +24,7 @@ class Gpt {
       int64_t span_multiple = ParameterStore::kAlignment, InitialWeights weights = InitialWeights::drawn);
 
   Tensor logits(const Tensor& tokens, const ForwardContext& context) const;
-  // The last norm (Pre-LN only) and the output head: x (…, C), the residual stream after the last block, -> logits
+  // The last norm (not Post-LN) and the output head: x (…, C), the residual stream after the last block, -> logits
   // (…, V). After an earlier block the result is the logit lens (nostalgebraist 2020).
   Tensor head(const Tensor& x) const;
   // For generation: tokens i32 (1, T), T >= 1, continue the sequence in the cache, which then holds T more tokens.

@@ -7,7 +7,7 @@
 namespace heed::nn {
 
 enum class NormKind { layer, rms };
-enum class NormPosition { pre, post };
+enum class NormPosition { pre, post, sandwich };
 enum class Activation { gelu, relu };
 enum class Position { learned, sinusoidal, none };
 
@@ -35,6 +35,7 @@ struct GptConfig {
   int64_t head_size() const { return d_model / num_heads; }
   int64_t kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
   int64_t feed_forward_size() const { return d_ff == 0 ? 4 * d_model : d_ff; }
+  bool has_last_norm() const { return norm_position != NormPosition::post; }
   bool norm_has_bias() const { return bias && norm_gain && norm == NormKind::layer; }
   // Initial std of the projections into the residual stream: it keeps the variance of the sum over all 2 L of them
   // (GPT-2).

@@ -67,12 +67,15 @@ class Block(nn.Module):
         self.feed_forward_norm = make_norm(c)
         self.feed_forward = FeedForward(c)
         self.dropout = nn.Dropout(c["dropout"])
-        self.pre = c["norm_position"] == "pre"
+        self.post = c["norm_position"] == "post"
+        is_sandwich = c["norm_position"] == "sandwich"
+        self.post_attention_norm = make_norm(c) if is_sandwich else nn.Identity()
+        self.post_feed_forward_norm = make_norm(c) if is_sandwich else nn.Identity()
 
     def forward(self, x):
-        if self.pre:
-            x = x + self.dropout(self.attention(self.attention_norm(x)))
-            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        if not self.post:
+            x = x + self.dropout(self.post_attention_norm(self.attention(self.attention_norm(x))))
+            return x + self.dropout(self.post_feed_forward_norm(self.feed_forward(self.feed_forward_norm(x))))
         x = self.attention_norm(x + self.dropout(self.attention(x)))
         return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
 
@@ -90,7 +93,7 @@ class Gpt(nn.Module):
         self.register_buffer("sinusoids", positions, persistent=False)
         self.blocks = nn.ModuleList(Block(c) for _ in range(c["num_layers"]))
         self.last_norm = nn.Identity()
-        if c["norm_position"] == "pre":
+        if c["norm_position"] != "post":
             self.last_norm = make_norm(c)
         self.head = None if c["tie_embeddings"] else nn.Linear(c["d_model"], vocab_size, bias=False)
         self.dropout = nn.Dropout(c["dropout"])

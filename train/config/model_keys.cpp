@@ -19,8 +19,10 @@ void add_model_keys(std::vector<KeySpec>& keys) {
   model.add("norm_gain", &GptConfig::norm_gain, boolean(),
             "norms have a gain, and LayerNorm a bias if model.bias (false: elementwise_affine=False in PyTorch)");
   model.add("norm_position", &GptConfig::norm_position,
-            choice<NormPosition>({{"pre", NormPosition::pre}, {"post", NormPosition::post}}),
-            "\"pre\": norm before each sublayer (GPT-2); \"post\": after the residual addition (Vaswani et al.)");
+            choice<NormPosition>(
+                {{"pre", NormPosition::pre}, {"post", NormPosition::post}, {"sandwich", NormPosition::sandwich}}),
+            "\"pre\": norm before each sublayer (GPT-2); \"post\": after the residual addition (Vaswani et al.); "
+            "\"sandwich\": before it and on its output (Gemma 2)");
   model.add("norm_eps", &GptConfig::norm_eps, number(1e-12, 1),
             "epsilon that the norm adds to the variance (RMSNorm: to the mean square)");
   model.add("activation", &GptConfig::activation,

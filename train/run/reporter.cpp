@@ -21,8 +21,11 @@ std::string device_text(Device device) {
 }
 
 std::string norm_text(const nn::GptConfig& m) {
-  return fmt::format("{}-{}{}", m.norm_position == nn::NormPosition::pre ? "Pre" : "Post",
-                     m.norm == nn::NormKind::rms ? "RMSNorm" : "LN", m.norm_gain ? "" : " without gain");
+  const char* position = m.norm_position == nn::NormPosition::pre    ? "Pre"
+                         : m.norm_position == nn::NormPosition::post ? "Post"
+                                                                     : "Sandwich";
+  return fmt::format("{}-{}{}", position, m.norm == nn::NormKind::rms ? "RMSNorm" : "LN",
+                     m.norm_gain ? "" : " without gain");
 }
 
 std::string model_line(const nn::GptConfig& m) {
