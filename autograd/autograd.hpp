@@ -17,6 +17,7 @@
 #include "autograd/ops/layer_norm.hpp"
 #include "autograd/ops/linear.hpp"
 #include "autograd/ops/matmul.hpp"
+#include "autograd/ops/qk_norm.hpp"
 #include "autograd/ops/reduce.hpp"
 #include "autograd/ops/rms_norm.hpp"
 #include "autograd/ops/softmax.hpp"

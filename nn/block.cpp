@@ -3,6 +3,7 @@
 #include "autograd/ops/attention/attention.hpp"
 #include "autograd/ops/dropout.hpp"
 #include "autograd/ops/elementwise.hpp"
+#include "autograd/ops/qk_norm.hpp"
 #include "autograd/tape.hpp"
 
 namespace heed::nn {
@@ -26,14 +27,24 @@ Attention::Attention(ParameterStore& store, const std::string& name, const GptCo
                    .outputs = config.d_model,
                    .bias = config.bias,
                    .init_std = config.residual_init_std()}),
+      qk_norm_(config.qk_norm),
+      norm_eps_(config.norm_eps),
       num_heads_(config.num_heads),
       num_kv_heads_(config.kv_heads()),
       head_size_(config.head_size()),
       layer_(layer),
-      dropout_(config.attention_dropout) {}
+      dropout_(config.attention_dropout) {
+  if (!config.qk_norm || !config.norm_gain) return;
+  q_norm_ = store.declare(name + ".q_norm.weight", {config.head_size()}, {.constant = 1});
+  k_norm_ = store.declare(name + ".k_norm.weight", {config.head_size()}, {.constant = 1});
+}
 
 Tensor Attention::mix(const Tensor& x, const ForwardContext& context) const {
-  const Tensor qkv = qkv_(x);
+  Tensor qkv = qkv_(x);
+  if (qk_norm_) {
+    qkv = qk_norm(qkv, q_norm_.tensor(), k_norm_.tensor(),
+                  {.num_heads = num_heads_, .num_kv_heads = num_kv_heads_, .eps = norm_eps_});
+  }
   if (context.hook != nullptr) context.hook->qkv(layer_, qkv);
   const Tensor heads = attention_packed(qkv, {.num_heads = num_heads_,
                                               .num_kv_heads = num_kv_heads_,
@@ -43,13 +54,19 @@ Tensor Attention::mix(const Tensor& x, const ForwardContext& context) const {
   return context.hook == nullptr ? heads : context.hook->heads(layer_, heads);
 }
 
+Tensor Attention::normalize_heads(const Tensor& heads, const Parameter& gain) const {
+  if (!qk_norm_) return heads;
+  const Tensor rows = heads.slice(0, {heads.numel() / head_size_, head_size_});
+  return rms_norm(rows, gain.tensor(), norm_eps_).slice(0, heads.shape());
+}
+
 // Computes queries, keys and values with separate matmuls: keys and values are then contiguous, and one copy each
 // appends them to the cache.
 Tensor Attention::mix_with_cache(const Tensor& x, KvCache& cache) const {
   const int64_t queries = num_heads_ * head_size_, keys = num_kv_heads_ * head_size_;
   const KvCache::KeysAndValues all =
-      cache.append(layer_, {qkv_.part(x, queries, keys), qkv_.part(x, queries + keys, keys)});
-  return attention(qkv_.part(x, 0, queries), all.keys, all.values,
+      cache.append(layer_, {normalize_heads(qkv_.part(x, queries, keys), k_norm_), qkv_.part(x, queries + keys, keys)});
+  return attention(normalize_heads(qkv_.part(x, 0, queries), q_norm_), all.keys, all.values,
                    {.num_heads = num_heads_, .num_kv_heads = num_kv_heads_});
 }
 

@@ -9,8 +9,10 @@
 
 namespace heed::nn {
 
-// Causal self-attention: QKV projection, fused attention, output projection.
+// Causal self-attention: QKV projection, with qk_norm RMSNorm of each query and key head, fused attention, output
+// projection.
 //   x (B, T, C) -> (B, T, C)    qkv weight ((H + 2 Hkv) D, C), projection weight (C, H D), D = C / H
+//   gains of qk_norm (D): one for all query heads, one for all key heads
 // MHA (Hkv = H), GQA (1 < Hkv < H) and MQA (Hkv = 1) differ only in the number of KV heads: Ainslie et al. 2023
 // (arXiv 2305.13245).
 class Attention {
@@ -22,8 +24,14 @@ class Attention {
   // The attention output (B, T, H D) before the output projection.
   Tensor mix(const Tensor& x, const ForwardContext& context) const;
   Tensor mix_with_cache(const Tensor& x, KvCache& cache) const;
+  // The norm of qk_norm on heads (…, n D) without other columns; no gradient reaches them: not for training. The heads
+  // themselves without qk_norm.
+  Tensor normalize_heads(const Tensor& heads, const Parameter& gain) const;
 
   Linear qkv_, projection_;
+  Parameter q_norm_, k_norm_;  // gains; absent without qk_norm or without norm_gain
+  bool qk_norm_;
+  double norm_eps_;
   int64_t num_heads_, num_kv_heads_, head_size_, layer_;
   double dropout_;
 };

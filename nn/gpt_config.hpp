@@ -22,6 +22,7 @@ struct GptConfig {
   NormKind norm = NormKind::layer;
   bool norm_gain = true;
   NormPosition norm_position = NormPosition::pre;
+  bool qk_norm = false;
   double norm_eps = 1e-5;
   Activation activation = Activation::gelu;
   Position position = Position::learned;

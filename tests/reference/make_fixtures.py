@@ -73,6 +73,7 @@ CASES = [  # norm, num_kv_heads, tied, position, activation, bias
 VARIANTS = {  # name: a case, and more keys of [model]
     "rms": (("pre", 2, True, "learned", "gelu", True), 'norm = "rms"'),
     "norm_without_gain": (("post", 2, False, "learned", "gelu", True), "norm_gain = false"),
+    "qk_norm": (("pre", 2, False, "learned", "gelu", True), "qk_norm = true"),
     "sandwich": (("sandwich", 1, True, "learned", "gelu", True), ""),
 }
 TEXT = "bad cafe"  # one window, so every row of every batch; the same again for validation

@@ -37,10 +37,16 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(c["d_model"], sum(self.heads) * self.size, c["bias"])
         self.projection = nn.Linear(c["d_model"], c["d_model"], c["bias"])
         self.dropout = c["attention_dropout"]
+        gain = c.get("norm_gain", True)
+        self.q_norm, self.k_norm = nn.Identity(), nn.Identity()
+        if c.get("qk_norm", False):
+            self.q_norm = nn.RMSNorm(self.size, c["norm_eps"], elementwise_affine=gain)
+            self.k_norm = nn.RMSNorm(self.size, c["norm_eps"], elementwise_affine=gain)
 
     def forward(self, x):
         parts = self.qkv(x).split([count * self.size for count in self.heads], dim=-1)
         q, k, v = (part.unflatten(-1, (-1, self.size)).transpose(1, 2) for part in parts)
+        q, k = self.q_norm(q), self.k_norm(k)
         dropout = self.dropout if self.training else 0.0
         grouped = self.heads[0] != self.heads[1]
         mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, enable_gqa=grouped)

@@ -23,6 +23,8 @@ void add_model_keys(std::vector<KeySpec>& keys) {
                 {{"pre", NormPosition::pre}, {"post", NormPosition::post}, {"sandwich", NormPosition::sandwich}}),
             "\"pre\": norm before each sublayer (GPT-2); \"post\": after the residual addition (Vaswani et al.); "
             "\"sandwich\": before it and on its output (Gemma 2)");
+  model.add("qk_norm", &GptConfig::qk_norm, boolean(),
+            "RMSNorm of each query and key head before attention, gains shared by the heads (Qwen3)");
   model.add("norm_eps", &GptConfig::norm_eps, number(1e-12, 1),
             "epsilon that the norm adds to the variance (RMSNorm: to the mean square)");
   model.add("activation", &GptConfig::activation,

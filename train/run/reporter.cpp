@@ -24,8 +24,8 @@ std::string norm_text(const nn::GptConfig& m) {
   const char* position = m.norm_position == nn::NormPosition::pre    ? "Pre"
                          : m.norm_position == nn::NormPosition::post ? "Post"
                                                                      : "Sandwich";
-  return fmt::format("{}-{}{}", position, m.norm == nn::NormKind::rms ? "RMSNorm" : "LN",
-                     m.norm_gain ? "" : " without gain");
+  return fmt::format("{}-{}{}{}", position, m.norm == nn::NormKind::rms ? "RMSNorm" : "LN",
+                     m.norm_gain ? "" : " without gain", m.qk_norm ? ", QK-norm" : "");
 }
 
 std::string model_line(const nn::GptConfig& m) {
