@@ -44,6 +44,7 @@ Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multi
   if (config.position == Position::learned) {
     position_embedding_ = store_.declare("position_embedding.weight", {config.seq_len, config.d_model}, init);
   }
+  if (config.embedding_norm) embedding_norm_ = std::make_unique<Norm>(store_, "embedding_norm", config);
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
     blocks_.emplace_back(store_, fmt::format("blocks.{}", layer), config, layer);
   }
@@ -67,6 +68,7 @@ Tensor Gpt::embed(const Tensor& tokens, const ForwardContext& context) const {
     // slice() has no gradient, which is fine: with a cache there is no graph.
     x = add_positions(x, first == 0 ? all : all.slice(first * width, {config_.seq_len - first, width}));
   }
+  if (embedding_norm_ != nullptr) x = (*embedding_norm_)(x);
   return dropout(x, context.training ? config_.dropout : 0.0, context.random(0, DropoutPlace::embedding),
                  context.first_row * tokens.shape()[1]);
 }

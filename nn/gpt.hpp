@@ -1,5 +1,6 @@
 // A causal language model: embeddings, Transformer blocks, final norm (not Post-LN), output head.
 //   tokens i32 (B, T), T <= seq_len -> logits (B, T, V)
+// With embedding_norm, a norm of the sum of token and position embedding (BERT; BLOOM without position embeddings).
 // Position embeddings: learned, sinusoidal (Vaswani et al. 2017) or none. With tied embeddings the weight of the head
 // is that of the token embedding. Initialisation as in GPT-2 (Radford et al. 2019): normal with init_std, for the
 // projections into the residual stream with init_std / sqrt(2 L); biases 0.
@@ -54,6 +55,7 @@ class Gpt {
   ParameterStore store_;
   Parameter token_embedding_, position_embedding_, head_;
   Tensor sinusoids_;  // (seq_len, C), a constant
+  std::unique_ptr<Norm> embedding_norm_;
   std::vector<Block> blocks_;
   std::unique_ptr<Norm> last_norm_;
   bool recompute_ = false;

@@ -23,6 +23,7 @@ struct GptConfig {
   bool norm_gain = true;
   NormPosition norm_position = NormPosition::pre;
   bool qk_norm = false;
+  bool embedding_norm = false;
   double norm_eps = 1e-5;
   Activation activation = Activation::gelu;
   Position position = Position::learned;

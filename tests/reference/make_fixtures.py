@@ -72,6 +72,7 @@ CASES = [  # norm, num_kv_heads, tied, position, activation, bias
 # Each variant has random numbers of its name alone, so that a new one leaves the bytes of the others as they are.
 VARIANTS = {  # name: a case, and more keys of [model]
     "rms": (("pre", 2, True, "learned", "gelu", True), 'norm = "rms"'),
+    "embedding_norm": (("post", 6, True, "learned", "gelu", True), "embedding_norm = true"),
     "norm_without_gain": (("post", 2, False, "learned", "gelu", True), "norm_gain = false"),
     "qk_norm": (("pre", 2, False, "learned", "gelu", True), "qk_norm = true"),
     "sandwich": (("sandwich", 1, True, "learned", "gelu", True), ""),

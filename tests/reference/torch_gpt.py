@@ -97,6 +97,7 @@ class Gpt(nn.Module):
             self.position_embedding = nn.Embedding(c["seq_len"], c["d_model"])
         positions = sinusoids(c["seq_len"], c["d_model"]) if c["position"] == "sinusoidal" else None
         self.register_buffer("sinusoids", positions, persistent=False)
+        self.embedding_norm = make_norm(c) if c.get("embedding_norm", False) else nn.Identity()
         self.blocks = nn.ModuleList(Block(c) for _ in range(c["num_layers"]))
         self.last_norm = nn.Identity()
         if c["norm_position"] != "post":
@@ -113,7 +114,7 @@ class Gpt(nn.Module):
             x = x + self.position_embedding.weight[: tokens.shape[1]]
         if self.sinusoids is not None:
             x = x + self.sinusoids[: tokens.shape[1]]
-        x = self.dropout(x)
+        x = self.dropout(self.embedding_norm(x))
         for block in self.blocks:
             x = block(x)
         return F.linear(self.last_norm(x), (self.head or self.token_embedding).weight)

@@ -25,6 +25,8 @@ void add_model_keys(std::vector<KeySpec>& keys) {
             "\"sandwich\": before it and on its output (Gemma 2)");
   model.add("qk_norm", &GptConfig::qk_norm, boolean(),
             "RMSNorm of each query and key head before attention, gains shared by the heads (Qwen3)");
+  model.add("embedding_norm", &GptConfig::embedding_norm, boolean(),
+            "a norm of the embedding, before the first block (BLOOM, BERT)");
   model.add("norm_eps", &GptConfig::norm_eps, number(1e-12, 1),
             "epsilon that the norm adds to the variance (RMSNorm: to the mean square)");
   model.add("activation", &GptConfig::activation,

@@ -24,8 +24,9 @@ std::string norm_text(const nn::GptConfig& m) {
   const char* position = m.norm_position == nn::NormPosition::pre    ? "Pre"
                          : m.norm_position == nn::NormPosition::post ? "Post"
                                                                      : "Sandwich";
-  return fmt::format("{}-{}{}{}", position, m.norm == nn::NormKind::rms ? "RMSNorm" : "LN",
-                     m.norm_gain ? "" : " without gain", m.qk_norm ? ", QK-norm" : "");
+  return fmt::format("{}-{}{}{}{}", position, m.norm == nn::NormKind::rms ? "RMSNorm" : "LN",
+                     m.norm_gain ? "" : " without gain", m.qk_norm ? ", QK-norm" : "",
+                     m.embedding_norm ? ", embedding norm" : "");
 }
 
 std::string model_line(const nn::GptConfig& m) {

@@ -35,7 +35,7 @@ double elements_per_block(const nn::GptConfig& m) {
 }
 
 double elements_outside(const nn::GptConfig& m) {
-  const int64_t embedding = 2 * m.d_model, last_norm = 2 * m.d_model;
+  const int64_t embedding = (m.embedding_norm ? 3 : 2) * m.d_model, last_norm = 2 * m.d_model;
   return static_cast<double>(embedding + last_norm + m.vocab_size);  // the gradient of the logits reuses their memory
 }
 
