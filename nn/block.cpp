@@ -9,9 +9,10 @@
 namespace heed::nn {
 namespace {
 
-std::optional<Norm> sandwich_norm(ParameterStore& store, const std::string& name, const GptConfig& config) {
-  if (config.norm_position != NormPosition::sandwich) return std::nullopt;
-  return Norm(store, name, config);
+template <class Module>
+std::optional<Module> declare_if(bool exists, ParameterStore& store, const std::string& name, const GptConfig& config) {
+  if (!exists) return std::nullopt;
+  return Module(store, name, config);
 }
 
 }  // namespace
@@ -96,10 +97,12 @@ Tensor FeedForward::operator()(const Tensor& x) const {
 Block::Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer)
     : attention_norm_(store, name + ".attention_norm", config),
       attention_(store, name + ".attention", config, layer),
-      post_attention_norm_(sandwich_norm(store, name + ".post_attention_norm", config)),
-      feed_forward_norm_(store, name + ".feed_forward_norm", config),
-      feed_forward_(store, name + ".feed_forward", config),
-      post_feed_forward_norm_(sandwich_norm(store, name + ".post_feed_forward_norm", config)),
+      post_attention_norm_(declare_if<Norm>(config.norm_position == NormPosition::sandwich, store,
+                                            name + ".post_attention_norm", config)),
+      feed_forward_norm_(declare_if<Norm>(!config.attention_only, store, name + ".feed_forward_norm", config)),
+      feed_forward_(declare_if<FeedForward>(!config.attention_only, store, name + ".feed_forward", config)),
+      post_feed_forward_norm_(
+          declare_if<Norm>(post_attention_norm_ && feed_forward_, store, name + ".post_feed_forward_norm", config)),
       norm_position_(config.norm_position),
       dropout_(config.dropout),
       layer_(layer) {}
@@ -113,7 +116,7 @@ Tensor Block::join(const Tensor& branch, const Tensor& residual, const ForwardCo
 
 template <class F>
 Tensor Block::sublayer(const Tensor& x, const Norm& norm, const std::optional<Norm>& post_norm,
-                       const ForwardContext& context, DropoutPlace place, F f) const {
+                       const ForwardContext& context, DropoutPlace place, const F& f) const {
   if (norm_position_ == NormPosition::post) return norm(join(f(x), x, context, place));
   const Tensor branch = f(norm(x));
   return join(post_norm ? (*post_norm)(branch) : branch, x, context, place);
@@ -123,8 +126,9 @@ Tensor Block::operator()(const Tensor& x, const ForwardContext& context) const {
   const NameScope scope(fmt::format("blocks.{}", layer_));
   const Tensor mixed = sublayer(x, attention_norm_, post_attention_norm_, context, DropoutPlace::attention_residual,
                                 [&](const Tensor& in) { return attention_(in, context); });
-  return sublayer(mixed, feed_forward_norm_, post_feed_forward_norm_, context, DropoutPlace::feed_forward_residual,
-                  feed_forward_);
+  if (!feed_forward_) return mixed;
+  return sublayer(mixed, *feed_forward_norm_, post_feed_forward_norm_, context, DropoutPlace::feed_forward_residual,
+                  *feed_forward_);
 }
 
 }  // namespace heed::nn

@@ -49,8 +49,9 @@ class FeedForward {
 
 // One Transformer block, x (B, T, C) -> (B, T, C).
 //   pre: x + f(norm(x))    post: norm(x + f(x))    sandwich: x + post_norm(f(norm(x)))
-// for f = attention, then f = feed-forward. Pre-LN: Xiong et al. 2020 (arXiv 2002.04745). Post-LN: Vaswani et al. 2017
-// (arXiv 1706.03762). Sandwich-LN: Ding et al. 2021 (arXiv 2105.13290), and Gemma 2 (arXiv 2408.00118).
+// for f = attention, then f = feed-forward; with attention_only there is no feed-forward. Pre-LN: Xiong et al. 2020
+// (arXiv 2002.04745). Post-LN: Vaswani et al. 2017 (arXiv 1706.03762). Sandwich-LN: Ding et al. 2021 (arXiv
+// 2105.13290), and Gemma 2 (arXiv 2408.00118).
 class Block {
  public:
   Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer);
@@ -62,13 +63,13 @@ class Block {
   // One sublayer f with its norms and the residual connection.
   template <class F>
   Tensor sublayer(const Tensor& x, const Norm& norm, const std::optional<Norm>& post_norm,
-                  const ForwardContext& context, DropoutPlace place, F f) const;
+                  const ForwardContext& context, DropoutPlace place, const F& f) const;
 
   Norm attention_norm_;
   Attention attention_;
   std::optional<Norm> post_attention_norm_;  // sandwich only
-  Norm feed_forward_norm_;
-  FeedForward feed_forward_;
+  std::optional<Norm> feed_forward_norm_;    // none with attention_only, nor its norm on the output
+  std::optional<FeedForward> feed_forward_;
   std::optional<Norm> post_feed_forward_norm_;
   NormPosition norm_position_;
   double dropout_;

@@ -3,7 +3,7 @@
 // With embedding_norm, a norm of the sum of token and position embedding (BERT; BLOOM without position embeddings).
 // Position embeddings: learned, sinusoidal (Vaswani et al. 2017) or none. With tied embeddings the weight of the head
 // is that of the token embedding. Initialisation as in GPT-2 (Radford et al. 2019): normal with init_std, for the
-// projections into the residual stream with init_std / sqrt(2 L); biases 0.
+// projections into the residual stream with init_std / sqrt(2 L), or sqrt(L) with attention_only; biases 0.
 #pragma once
 
 #include <memory>

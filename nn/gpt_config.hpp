@@ -24,6 +24,7 @@ struct GptConfig {
   NormPosition norm_position = NormPosition::pre;
   bool qk_norm = false;
   bool embedding_norm = false;
+  bool attention_only = false;
   double norm_eps = 1e-5;
   Activation activation = Activation::gelu;
   Position position = Position::learned;
@@ -39,9 +40,10 @@ struct GptConfig {
   int64_t feed_forward_size() const { return d_ff == 0 ? 4 * d_model : d_ff; }
   bool has_last_norm() const { return norm_position != NormPosition::post; }
   bool norm_has_bias() const { return bias && norm_gain && norm == NormKind::layer; }
-  // Initial std of the projections into the residual stream: it keeps the variance of the sum over all 2 L of them
-  // (GPT-2).
-  double residual_init_std() const { return init_std / std::sqrt(2.0 * static_cast<double>(num_layers)); }
+  int64_t sublayers() const { return (attention_only ? 1 : 2) * num_layers; }
+  // Initial std of the projections into the residual stream, one in each sublayer: it keeps the variance of the sum
+  // over all of them (GPT-2).
+  double residual_init_std() const { return init_std / std::sqrt(static_cast<double>(sublayers())); }
 };
 
 struct ParameterCount {

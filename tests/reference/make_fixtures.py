@@ -35,13 +35,12 @@ BASE = """
 num_layers = 2
 d_model = 18
 num_heads = 6
-d_ff = 19
 seq_len = 7
 norm_position = "{norm}"
 num_kv_heads = {kv_heads}
 tie_embeddings = {tied}
 position = "{position}"
-activation = "{activation}"
+{mlp}
 bias = {bias}
 {variant}
 [data]
@@ -70,8 +69,9 @@ CASES = [  # norm, num_kv_heads, tied, position, activation, bias
     ("post", 2, False, "learned", "gelu", True),
 ]
 # Each variant has random numbers of its name alone, so that a new one leaves the bytes of the others as they are.
-VARIANTS = {  # name: a case, and more keys of [model]
+VARIANTS = {  # name: a case (activation None: without MLP), and more keys of [model]
     "rms": (("pre", 2, True, "learned", "gelu", True), 'norm = "rms"'),
+    "attention_only": (("pre", 2, False, "sinusoidal", None, True), "attention_only = true"),
     "embedding_norm": (("post", 6, True, "learned", "gelu", True), "embedding_norm = true"),
     "norm_without_gain": (("post", 2, False, "learned", "gelu", True), "norm_gain = false"),
     "qk_norm": (("pre", 2, False, "learned", "gelu", True), "qk_norm = true"),
@@ -123,7 +123,8 @@ def made_by_heed(heed, config_text, folder):
 def make_case(heed, name, case, variant=""):
     """Returns the settings of BASE."""
     norm, kv_heads, tied, position, activation, bias = case
-    settings = dict(norm=norm, kv_heads=kv_heads, position=position, activation=activation, variant=variant)
+    settings = dict(norm=norm, kv_heads=kv_heads, position=position, variant=variant)
+    settings |= dict(mlp=f'd_ff = 19\nactivation = "{activation}"' if activation else "")
     settings |= dict(tied=str(tied).lower(), bias=str(bias).lower(), data=NGRAM, clip=2.0, micro=0)
     with tempfile.TemporaryDirectory() as folder:
         config, weights = made_by_heed(heed, BASE.format(**settings), folder)

@@ -70,19 +70,24 @@ class Block(nn.Module):
         super().__init__()
         self.attention_norm = make_norm(c)
         self.attention = Attention(c)
-        self.feed_forward_norm = make_norm(c)
-        self.feed_forward = FeedForward(c)
+        self.attention_only = c.get("attention_only", False)
+        self.feed_forward_norm = nn.Identity() if self.attention_only else make_norm(c)
+        self.feed_forward = nn.Identity() if self.attention_only else FeedForward(c)
         self.dropout = nn.Dropout(c["dropout"])
         self.post = c["norm_position"] == "post"
         is_sandwich = c["norm_position"] == "sandwich"
         self.post_attention_norm = make_norm(c) if is_sandwich else nn.Identity()
-        self.post_feed_forward_norm = make_norm(c) if is_sandwich else nn.Identity()
+        self.post_feed_forward_norm = make_norm(c) if is_sandwich and not self.attention_only else nn.Identity()
 
     def forward(self, x):
         if not self.post:
             x = x + self.dropout(self.post_attention_norm(self.attention(self.attention_norm(x))))
+            if self.attention_only:
+                return x
             return x + self.dropout(self.post_feed_forward_norm(self.feed_forward(self.feed_forward_norm(x))))
         x = self.attention_norm(x + self.dropout(self.attention(x)))
+        if self.attention_only:
+            return x
         return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
 
 

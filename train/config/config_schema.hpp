@@ -31,7 +31,7 @@ struct KeySpec {
     std::vector<std::string> values;
   };
   std::vector<Condition> conditions;
-  std::string replaced_by;  // "table.key" of a number; unless that number is 0, this key has no effect
+  std::string replaced_by;  // "table.key" of a number or a flag; unless it is 0 or false, this key has no effect
 
   bool may_change = false;  // a resumed run may have another value
 

@@ -12,7 +12,10 @@ void add_model_keys(std::vector<KeySpec>& keys) {
       .add("num_kv_heads", &GptConfig::num_kv_heads, integer(1, 65536),
            "key/value heads; must divide num_heads (fewer than num_heads: GQA, 1: MQA)")
       .default_is("num_heads");
-  model.add("d_ff", &GptConfig::d_ff, integer(1, 1'048'576), "hidden width of the MLP").default_is("4 * d_model");
+  model.add("attention_only", &GptConfig::attention_only, boolean(), "Transformer blocks have attention, but no MLP");
+  model.add("d_ff", &GptConfig::d_ff, integer(1, 1'048'576), "hidden width of the MLP")
+      .default_is("4 * d_model")
+      .unless("model.attention_only");
   model.add("seq_len", &GptConfig::seq_len, integer(1, 1'048'576), "tokens per sequence");
   model.add("norm", &GptConfig::norm, choice<NormKind>({{"layer", NormKind::layer}, {"rms", NormKind::rms}}),
             "\"layer\": LayerNorm; \"rms\": RMSNorm (Zhang and Sennrich), without a bias");
@@ -29,9 +32,11 @@ void add_model_keys(std::vector<KeySpec>& keys) {
             "a norm of the embedding, before the first block (BLOOM, BERT)");
   model.add("norm_eps", &GptConfig::norm_eps, number(1e-12, 1),
             "epsilon that the norm adds to the variance (RMSNorm: to the mean square)");
-  model.add("activation", &GptConfig::activation,
-            choice<Activation>({{"gelu", Activation::gelu}, {"relu", Activation::relu}}),
-            "MLP activation; \"gelu\" is the tanh approximation");
+  model
+      .add("activation", &GptConfig::activation,
+           choice<Activation>({{"gelu", Activation::gelu}, {"relu", Activation::relu}}),
+           "MLP activation; \"gelu\" is the tanh approximation")
+      .unless("model.attention_only");
   model.add("position", &GptConfig::position,
             choice<Position>(
                 {{"learned", Position::learned}, {"sinusoidal", Position::sinusoidal}, {"none", Position::none}}),

@@ -32,9 +32,10 @@ std::string norm_text(const nn::GptConfig& m) {
 std::string model_line(const nn::GptConfig& m) {
   const std::string kv = m.kv_heads() == m.num_heads ? "" : fmt::format(" ({} kv)", m.kv_heads());
   const std::string vocabulary = m.vocab_size == 0 ? "" : fmt::format(", vocabulary {}", m.vocab_size);
-  return fmt::format("model         {}, d_model {}, {}{}, d_ff {}, seq_len {}, {}{}\n", plural(m.num_layers, "layer"),
-                     m.d_model, plural(m.num_heads, "head"), kv, m.feed_forward_size(), m.seq_len, norm_text(m),
-                     vocabulary);
+  return fmt::format("model         {}, d_model {}, {}{}, {}, seq_len {}, {}{}\n", plural(m.num_layers, "layer"),
+                     m.d_model, plural(m.num_heads, "head"), kv,
+                     m.attention_only ? "no MLP" : fmt::format("d_ff {}", m.feed_forward_size()), m.seq_len,
+                     norm_text(m), vocabulary);
 }
 
 std::string batch_line(const Config& config, Device device) {

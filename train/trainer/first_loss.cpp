@@ -15,7 +15,7 @@ namespace heed::train {
 //                         L projections of std s / sqrt(2 L) yield |x|^2 >= d s^2 (1 + d d_ff s^2 / 8). Under Post-LN
 //                         each sublayer adds little to a stream that is normalized again. With a sandwich each MLP
 //                         adds |norm|^2 = d. With a norm of the embedding, |e_v|^2 in x is d instead of d s^2, and the
-//                         raise is less the less the MLPs weigh beside it.
+//                         raise is less the less the MLPs weigh next to it.
 //
 // With a raised logit of the input token, the loss is ln(e^raise + V - 1) if that token is never the target, and less
 // by `raise` if it always is.
@@ -24,9 +24,10 @@ LossRange first_loss_range(const nn::GptConfig& model) {
   const double std = nn::GptConfig{}.init_std;
   const auto width = static_cast<double>(model.d_model), hidden = static_cast<double>(model.feed_forward_size());
   const double own = model.embedding_norm ? width : width * std * std;
+  const double mlps = model.attention_only ? 0 : 1;
   double added = 0;
-  if (model.norm_position == nn::NormPosition::pre) added = width * std * std * width * hidden * std * std / 8;
-  if (model.norm_position == nn::NormPosition::sandwich) added = static_cast<double>(model.num_layers) * width;
+  if (model.norm_position == nn::NormPosition::pre) added = mlps * width * std * std * width * hidden * std * std / 8;
+  if (model.norm_position == nn::NormPosition::sandwich) added = mlps * static_cast<double>(model.num_layers) * width;
   const double raise = model.tie_embeddings ? std * width / std::sqrt(1 + added / own) : 0;
   const double sigma = std * std::sqrt(width);
   // Computes ln(e^raise + V - 1) without overflow.

@@ -28,9 +28,10 @@ double elements_per_block(const nn::GptConfig& m) {
   const int64_t attention = 3 * m.d_model + 2 * kv + m.num_heads;  // norm output, Q, attention output, K, V, lse
   // The heads before the norm, and rstd of each.
   const int64_t qk_norm = m.qk_norm ? m.d_model + 2 * kv + m.num_heads + m.kv_heads() : 0;
-  const int64_t feed_forward = m.d_model + 2 * m.feed_forward_size();
+  const int64_t feed_forward = m.attention_only ? 0 : m.d_model + 2 * m.feed_forward_size();
   // A norm saves its input, which is the residual stream or, with a sandwich, also the output of the sublayer.
-  const int64_t norms = m.norm_position == nn::NormPosition::sandwich ? 4 : 2, statistics = 2;
+  const int64_t sublayers = m.attention_only ? 1 : 2, statistics = 2;
+  const int64_t norms = sublayers * (m.norm_position == nn::NormPosition::sandwich ? 2 : 1);
   return static_cast<double>(attention + qk_norm + feed_forward + norms * (m.d_model + statistics));
 }
 
