@@ -13,7 +13,7 @@ namespace heed::nn {
 class ForwardHook {
  public:
   virtual ~ForwardHook() = default;
-  // qkv (B, T, (H + 2 Hkv) D): the packed queries, keys and values of a layer.
+  // qkv (B, T, (H + 2 Hkv) D): the packed queries, keys and values of a layer, as attention reads them.
   virtual void qkv(int64_t /*layer*/, const Tensor& /*qkv*/) {}
   // z (B, T, H D): the outputs of a layer's heads, before the output projection. The layer continues with the tensor
   // that is returned, of the same shape and dtype.

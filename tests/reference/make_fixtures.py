@@ -75,6 +75,10 @@ VARIANTS = {  # name: a case (activation None: without MLP), and more keys of [m
     "embedding_norm": (("post", 6, True, "learned", "gelu", True), "embedding_norm = true"),
     "norm_without_gain": (("post", 2, False, "learned", "gelu", True), "norm_gain = false"),
     "qk_norm": (("pre", 2, False, "learned", "gelu", True), "qk_norm = true"),
+    "norms_together": (
+        ("sandwich", 2, True, "none", None, False),
+        'norm = "rms"\nnorm_gain = false\nqk_norm = true\nembedding_norm = true\nattention_only = true',
+    ),
     "sandwich": (("sandwich", 1, True, "learned", "gelu", True), ""),
 }
 TEXT = "bad cafe"  # one window, so every row of every batch; the same again for validation

@@ -98,7 +98,7 @@ TEST(ConfigErrorsTest, WrongTypesSayWhatWasFound) {
   expect_contains(config_error(file_with("model", "num_layers = true")), {"the boolean true", "must be an integer"});
   expect_contains(config_error(file_with("model", "bias = 1")), {"the integer 1", "must be true or false"});
   expect_contains(config_error(file_with("model", "norm_position = \"mid\"")),
-                  {"the string \"mid\"", "must be \"pre\" or \"post\""});
+                  {"the string \"mid\"", "must be \"pre\", \"post\" or \"sandwich\""});
   expect_contains(config_error(file_with("model", "norm_position = \"Pre\"")),
                   {"must be \"pre\", \"post\" or \"sandwich\""});
   expect_contains(config_error(file_with("model", "position = \"\"")), {"\"learned\", \"sinusoidal\" or \"none\""});

@@ -9,10 +9,12 @@ namespace heed::test {
 
 // Structured bindings, so that a new member does not compile until it is compared, too.
 inline auto values(const nn::GptConfig& config) {
-  const auto& [vocab, layers, d_model, heads, kv_heads, d_ff, seq_len, norm, norm_eps, activation, position, dropout,
-               attention_dropout, bias, tie, init_std, seed] = config;
-  return std::tuple(vocab, layers, d_model, heads, kv_heads, d_ff, seq_len, norm, norm_eps, activation, position,
-                    dropout, attention_dropout, bias, tie, init_std, seed);
+  const auto& [vocab, layers, d_model, heads, kv_heads, d_ff, seq_len, norm, norm_gain, norm_position, qk_norm,
+               embedding_norm, attention_only, norm_eps, activation, position, dropout, attention_dropout, bias, tie,
+               init_std, seed] = config;
+  return std::tuple(vocab, layers, d_model, heads, kv_heads, d_ff, seq_len, norm, norm_gain, norm_position, qk_norm,
+                    embedding_norm, attention_only, norm_eps, activation, position, dropout, attention_dropout, bias,
+                    tie, init_std, seed);
 }
 
 inline auto values(const train::DataConfig& config) {
