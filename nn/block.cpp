@@ -4,10 +4,20 @@
 #include "autograd/ops/dropout.hpp"
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/gated.hpp"
+#include "autograd/ops/qk_norm.hpp"
 #include "autograd/ops/rope.hpp"
 #include "autograd/tape.hpp"
 
 namespace heed::nn {
+namespace {
+
+template <class Module>
+std::optional<Module> declare_if(bool exists, ParameterStore& store, const std::string& name, const GptConfig& config) {
+  if (!exists) return std::nullopt;
+  return Module(store, name, config);
+}
+
+}  // namespace
 
 Attention::Attention(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer,
                      const Tensor& rope_table)
@@ -21,6 +31,8 @@ Attention::Attention(ParameterStore& store, const std::string& name, const GptCo
                    .outputs = config.d_model,
                    .bias = config.bias,
                    .init_std = config.residual_init_std()}),
+      qk_norm_(config.qk_norm),
+      norm_eps_(config.norm_eps),
       num_heads_(config.num_heads),
       num_kv_heads_(config.kv_heads()),
       head_size_(config.head_size()),
@@ -31,6 +43,9 @@ Attention::Attention(ParameterStore& store, const std::string& name, const GptCo
       rope_table_(rope_table) {
   require<ConfigError>(bool(rope_table) == (config.position == Position::rope),
                        "Attention: a rope_table is for position = \"rope\", and needed there");
+  if (!config.qk_norm || !config.norm_gain) return;
+  q_norm_ = store.declare(name + ".q_norm.weight", {config.head_size()}, {.constant = 1});
+  k_norm_ = store.declare(name + ".k_norm.weight", {config.head_size()}, {.constant = 1});
 }
 
 Tensor Attention::rotate(const Tensor& x, int64_t heads, int64_t rotated, int64_t first_position) const {
@@ -43,7 +58,12 @@ AttentionOptions Attention::options() const {
 }
 
 Tensor Attention::mix(const Tensor& x, const ForwardContext& context) const {
-  const Tensor qkv = rotate(qkv_(x), num_heads_ + 2 * num_kv_heads_, num_heads_ + num_kv_heads_, 0);
+  Tensor qkv = qkv_(x);
+  if (qk_norm_) {
+    qkv = qk_norm(qkv, q_norm_.tensor(), k_norm_.tensor(),
+                  {.num_heads = num_heads_, .num_kv_heads = num_kv_heads_, .eps = norm_eps_});
+  }
+  qkv = rotate(qkv, num_heads_ + 2 * num_kv_heads_, num_heads_ + num_kv_heads_, 0);
   AttentionOptions all = options();
   all.documents = context.documents;
   all.dropout = context.training ? dropout_ : 0.0;
@@ -54,13 +74,19 @@ Tensor Attention::mix(const Tensor& x, const ForwardContext& context) const {
   return context.hook == nullptr ? heads : context.hook->heads(layer_, heads);
 }
 
+Tensor Attention::normalize_heads(const Tensor& heads, const Parameter& gain) const {
+  if (!qk_norm_) return heads;
+  const Tensor rows = heads.slice(0, {heads.numel() / head_size_, head_size_});
+  return rms_norm(rows, gain.tensor(), norm_eps_).slice(0, heads.shape());
+}
+
 // Computes queries, keys and values with separate matmuls: keys and values are then contiguous, and one copy each
 // appends them to the cache. Keys are cached after their rotation.
 Tensor Attention::mix_with_cache(const Tensor& x, KvCache& cache) const {
   const int64_t queries = num_heads_ * head_size_, keys = num_kv_heads_ * head_size_, fresh = x.shape()[1];
   const int64_t first = cache.length();
-  const Tensor q = rotate(qkv_.part(x, 0, queries), num_heads_, num_heads_, first);
-  const Tensor k = rotate(qkv_.part(x, queries, keys), num_kv_heads_, num_kv_heads_, first);
+  const Tensor q = rotate(normalize_heads(qkv_.part(x, 0, queries), q_norm_), num_heads_, num_heads_, first);
+  const Tensor k = rotate(normalize_heads(qkv_.part(x, queries, keys), k_norm_), num_kv_heads_, num_kv_heads_, first);
   const KvCache::KeysAndValues all = cache.append(layer_, {k, qkv_.part(x, queries + keys, keys)});
   AttentionOptions cached = options();
   cached.lengths = cache.lengths(fresh, x.device());
@@ -115,10 +141,14 @@ Tensor FeedForward::operator()(const Tensor& x) const {
 
 Block::Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer,
              const Tensor& rope_table)
-    : attention_norm_(store, name + ".attention_norm", config.d_model, config.bias, config.norm_eps),
+    : attention_norm_(store, name + ".attention_norm", config),
       attention_(store, name + ".attention", config, layer, rope_table),
-      feed_forward_norm_(store, name + ".feed_forward_norm", config.d_model, config.bias, config.norm_eps),
-      feed_forward_(store, name + ".feed_forward", config),
+      post_attention_norm_(declare_if<Norm>(config.norm_position == NormPosition::sandwich, store,
+                                            name + ".post_attention_norm", config)),
+      feed_forward_norm_(declare_if<Norm>(!config.attention_only, store, name + ".feed_forward_norm", config)),
+      feed_forward_(declare_if<FeedForward>(!config.attention_only, store, name + ".feed_forward", config)),
+      post_feed_forward_norm_(
+          declare_if<Norm>(post_attention_norm_ && feed_forward_, store, name + ".post_feed_forward_norm", config)),
       norm_position_(config.norm_position),
       dropout_(config.dropout),
       layer_(layer) {}
@@ -130,14 +160,21 @@ Tensor Block::join(const Tensor& branch, const Tensor& residual, const ForwardCo
                      context.first_row * rows_per_sequence);
 }
 
+template <class F>
+Tensor Block::sublayer(const Tensor& x, const Norm& norm, const std::optional<Norm>& post_norm,
+                       const ForwardContext& context, DropoutPlace place, const F& f) const {
+  if (norm_position_ == NormPosition::post) return norm(join(f(x), x, context, place));
+  const Tensor branch = f(norm(x));
+  return join(post_norm ? (*post_norm)(branch) : branch, x, context, place);
+}
+
 Tensor Block::operator()(const Tensor& x, const ForwardContext& context) const {
   const NameScope scope(fmt::format("blocks.{}", layer_));
-  if (norm_position_ == NormPosition::pre) {
-    const Tensor mixed = join(attention_(attention_norm_(x), context), x, context, DropoutPlace::attention_residual);
-    return join(feed_forward_(feed_forward_norm_(mixed)), mixed, context, DropoutPlace::feed_forward_residual);
-  }
-  const Tensor mixed = attention_norm_(join(attention_(x, context), x, context, DropoutPlace::attention_residual));
-  return feed_forward_norm_(join(feed_forward_(mixed), mixed, context, DropoutPlace::feed_forward_residual));
+  const Tensor mixed = sublayer(x, attention_norm_, post_attention_norm_, context, DropoutPlace::attention_residual,
+                                [&](const Tensor& in) { return attention_(in, context); });
+  if (!feed_forward_) return mixed;
+  return sublayer(mixed, *feed_forward_norm_, post_feed_forward_norm_, context, DropoutPlace::feed_forward_residual,
+                  *feed_forward_);
 }
 
 }  // namespace heed::nn

@@ -15,7 +15,7 @@ class ForwardHook {
  public:
   virtual ~ForwardHook() = default;
   // qkv (B, T, (H + 2 Hkv) D): the packed queries, keys and values of a layer, on which attention_packed() runs with
-  // these options, so after RoPE.
+  // these options, so after QK-norm and RoPE.
   virtual void qkv(int64_t /*layer*/, const Tensor& /*qkv*/, const AttentionOptions& /*options*/) {}
   // z (B, T, H D): the outputs of a layer's heads, before the output projection. The layer continues with the tensor
   // that is returned, of the same shape and dtype.

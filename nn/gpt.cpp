@@ -77,18 +77,21 @@ Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multi
   token_embedding_ = store_.declare("token_embedding.weight", {config.vocab_size, config.d_model}, init);
   if (config.position == Position::learned) {
     position_embedding_ = store_.declare("position_embedding.weight", {config.seq_len, config.d_model}, init);
-  } else if (config.position == Position::sinusoidal) {
-    sinusoids_ = sinusoidal_positions(config.seq_len, config.d_model, dtype).to(device);
   }
+  if (config.embedding_norm) embedding_norm_ = std::make_unique<Norm>(store_, "embedding_norm", config);
   const Tensor rotations = rope_table(config, dtype, device);
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
     blocks_.emplace_back(store_, fmt::format("blocks.{}", layer), config, layer, rotations);
   }
-  if (config.norm_position == NormPosition::pre) {
-    last_norm_ = std::make_unique<LayerNorm>(store_, "last_norm", config.d_model, config.bias, config.norm_eps);
+  if (config.has_last_norm()) {
+    last_norm_ = std::make_unique<Norm>(store_, "last_norm", config);
   }
   if (!config.tie_embeddings) head_ = store_.declare("head.weight", {config.vocab_size, config.d_model}, init);
+  if (weights == InitialWeights::none) return;
   store_.build(weights == InitialWeights::drawn ? std::optional(config.seed) : std::nullopt, span_multiple);
+  if (config.position == Position::sinusoidal) {
+    sinusoids_ = sinusoidal_positions(config.seq_len, config.d_model, dtype).to(device);
+  }
 }
 
 const Tensor& Gpt::positions(int64_t count) const {
@@ -122,7 +125,8 @@ Tensor Gpt::with_positions(const Tensor& x, const ForwardContext& context) const
 
 Tensor Gpt::embed(const Tensor& tokens, const ForwardContext& context) const {
   const NameScope scope("embedding");
-  const Tensor x = with_positions(embedding(token_embedding_.tensor(), tokens), context);
+  Tensor x = with_positions(embedding(token_embedding_.tensor(), tokens), context);
+  if (embedding_norm_ != nullptr) x = (*embedding_norm_)(x);
   return dropout(x, context.training ? config_.dropout : 0.0, context.random(0, DropoutPlace::embedding),
                  context.first_row * tokens.shape()[1]);
 }
@@ -190,6 +194,20 @@ int64_t Gpt::gemm_weights() const {
     if (entry.shape.rank() == 2 && entry.name.starts_with("blocks.")) weights += entry.shape.numel();
   }
   return weights;
+}
+
+ParameterCount count_parameters(const GptConfig& config) {
+  GptConfig one_block = config;  // all blocks have the same parameters
+  one_block.num_layers = 1;
+  if (config.position == Position::rope) one_block.seq_len = 1;  // only the length of its table, which is no parameter
+  const Gpt gpt(one_block, DType::f32, Device::cpu, ParameterStore::kAlignment, InitialWeights::none);
+  ParameterCount count;
+  for (const ParameterStore::Entry& entry : gpt.parameters().entries()) {
+    const int64_t times = entry.name.starts_with("blocks.") ? config.num_layers : 1;
+    (entry.group == 0 ? count.matrices : count.vectors) +=
+        static_cast<double>(times) * static_cast<double>(entry.shape.numel());
+  }
+  return count;
 }
 
 }  // namespace heed::nn

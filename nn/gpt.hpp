@@ -1,9 +1,11 @@
-// A causal language model: embeddings, Transformer blocks, final LayerNorm (Pre-LN only), output head.
+// A causal language model: embeddings, Transformer blocks, final norm (not Post-LN), output head.
 //   tokens i32 (B, T), T <= GptConfig::max_positions() -> logits (B, T, V)
 // Positions: learned or sinusoidal (Vaswani et al. 2017) embeddings, RoPE (ops/rope.hpp) or ALiBi in attention, or
-// none. With tied embeddings the weight of the head is that of the token embedding. Initialisation as in GPT-2 (Radford
-// et al. 2019): normal with init_std, for the projections into the residual stream with init_std / sqrt(2 L), or 0;
-// biases 0. Logit soft-capping, if any, is that of Gemma 2 (arXiv 2408.00118): logits = cap tanh(logits / cap).
+// none. With embedding_norm, a norm of the sum of token and position embedding (BERT; BLOOM without position
+// embeddings). With tied embeddings the weight of the head is that of the token embedding. Initialisation as in GPT-2
+// (Radford et al. 2019): normal with init_std, for the projections into the residual stream with init_std / sqrt(2 L),
+// or sqrt(L) with attention_only, or 0; biases 0. Logit soft-capping, if any, is that of Gemma 2 (arXiv 2408.00118):
+// logits = cap tanh(logits / cap).
 #pragma once
 
 #include <memory>
@@ -13,8 +15,9 @@
 
 namespace heed::nn {
 
-// drawn: random initialisation; zero: for weights that are loaded from a checkpoint.
-enum class InitialWeights { drawn, zero };
+// drawn: random initialisation; zero: for weights that are loaded from a checkpoint; none: the parameters are declared
+// only, to be counted.
+enum class InitialWeights { drawn, zero, none };
 
 class Gpt {
  public:
@@ -24,7 +27,7 @@ class Gpt {
       int64_t span_multiple = ParameterStore::kAlignment, InitialWeights weights = InitialWeights::drawn);
 
   Tensor logits(const Tensor& tokens, const ForwardContext& context) const;
-  // The last norm (Pre-LN only), the output head and the soft-capping: x (…, C), the residual stream after the last
+  // The last norm (not Post-LN), the output head and the soft-capping: x (…, C), the residual stream after the last
   // block, -> logits (…, V). After an earlier block the result is the logit lens (nostalgebraist 2020).
   Tensor head(const Tensor& x) const;
   // For generation: tokens i32 (B, T), T >= 1, continue the B sequences in the cache, which then holds T more rows of
@@ -61,8 +64,9 @@ class Gpt {
   Parameter token_embedding_, position_embedding_, head_;
   // A constant: seq_len rows of C, more of them once positions() is asked for more.
   mutable Tensor sinusoids_;
+  std::unique_ptr<Norm> embedding_norm_;
   std::vector<Block> blocks_;
-  std::unique_ptr<LayerNorm> last_norm_;
+  std::unique_ptr<Norm> last_norm_;
   bool recompute_ = false;
 };
 

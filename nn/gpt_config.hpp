@@ -8,7 +8,8 @@
 
 namespace heed::nn {
 
-enum class NormPosition { pre, post };
+enum class NormKind { layer, rms };
+enum class NormPosition { pre, post, sandwich };
 enum class Activation { gelu, gelu_erf, relu, relu2, silu, swiglu, geglu };
 enum class Position { learned, sinusoidal, rope, alibi, none };
 enum class RopeScaling { none, linear, llama3 };
@@ -21,7 +22,12 @@ struct GptConfig {
   int64_t num_kv_heads = 0;  // 0: num_heads
   int64_t d_ff = 0;          // 0: feed_forward_size() chooses
   int64_t seq_len = 64;
+  NormKind norm = NormKind::layer;
+  bool norm_gain = true;
   NormPosition norm_position = NormPosition::pre;
+  bool qk_norm = false;
+  bool embedding_norm = false;
+  bool attention_only = false;
   double norm_eps = 1e-5;
   Activation activation = Activation::gelu;
   Position position = Position::learned;
@@ -78,10 +84,13 @@ struct GptConfig {
     }
     return sum / static_cast<double>(num_layers);
   }
-  // Initial std of the projections into the residual stream: it keeps the variance of the sum over all 2 L of them
-  // (GPT-2).
+  bool has_last_norm() const { return norm_position != NormPosition::post; }
+  bool norm_has_bias() const { return bias && norm_gain && norm == NormKind::layer; }
+  int64_t sublayers() const { return (attention_only ? 1 : 2) * num_layers; }
+  // Initial std of the projections into the residual stream, one in each sublayer: it keeps the variance of the sum
+  // over all of them (GPT-2).
   double residual_init_std() const {
-    return zero_init_projections ? 0 : init_std / std::sqrt(2.0 * static_cast<double>(num_layers));
+    return zero_init_projections ? 0 : init_std / std::sqrt(static_cast<double>(sublayers()));
   }
   // Columns of each head that are rotated; 0 if rope_fraction does not make an even number of them. The fraction may be
   // rounded, as 0.667 of 6 columns is.
@@ -93,12 +102,13 @@ struct GptConfig {
 
 struct ParameterCount {
   double matrices = 0;  // two-dimensional: group 0 of the ParameterStore
-  double vectors = 0;   // biases and LayerNorm gains: group 1
+  double vectors = 0;   // biases and gains of norms: group 1
   double all() const { return matrices + vectors; }
 };
 
-// The count of Gpt(config).parameters(), without building the model. config.vocab_size must be set. In double, which is
-// exact up to 2^53 and does not overflow for any config.
+// The count of Gpt(config).parameters(), from the declarations of its parameters alone: no memory is allocated for
+// them (nn/gpt.cpp). config.vocab_size must be set. In double, which is exact up to 2^53 and does not overflow for any
+// config. Throws what the constructor of Gpt throws.
 ParameterCount count_parameters(const GptConfig& config);
 
 }  // namespace heed::nn

@@ -1,8 +1,10 @@
-// Linear and LayerNorm: an operation with its parameters.
+// Linear and Norm: an operation with its parameters.
 #pragma once
 
 #include "autograd/ops/layer_norm.hpp"
 #include "autograd/ops/linear.hpp"
+#include "autograd/ops/rms_norm.hpp"
+#include "nn/gpt_config.hpp"
 #include "nn/parameter_store.hpp"
 
 namespace heed::nn {
@@ -35,17 +37,23 @@ class Linear {
   Parameter weight_, bias_;
 };
 
-// LayerNorm over the last dimension; gain initialised with 1, bias with 0 or absent.
-class LayerNorm {
+// The norm of the config, LayerNorm or RMSNorm, over the last dimension of x (..., C); gain initialised with 1, bias
+// with 0; either may be absent.
+class Norm {
  public:
-  LayerNorm(ParameterStore& store, const std::string& name, int64_t width, bool bias, double eps)
-      : weight_(store.declare(name + ".weight", {width}, {.constant = 1})), eps_(eps) {
-    if (bias) bias_ = store.declare(name + ".bias", {width}, {});
+  Norm(ParameterStore& store, const std::string& name, const GptConfig& config)
+      : kind_(config.norm), eps_(config.norm_eps) {
+    if (config.norm_gain) weight_ = store.declare(name + ".weight", {config.d_model}, {.constant = 1});
+    if (config.norm_has_bias()) bias_ = store.declare(name + ".bias", {config.d_model}, {});
   }
-  Tensor operator()(const Tensor& x) const { return layer_norm(x, weight_.tensor(), bias_.tensor(), eps_); }
+  Tensor operator()(const Tensor& x) const {
+    if (kind_ == NormKind::rms) return rms_norm(x, weight_.tensor(), eps_);
+    return layer_norm(x, weight_.tensor(), bias_.tensor(), eps_);
+  }
 
  private:
   Parameter weight_, bias_;
+  NormKind kind_;
   double eps_;
 };
 

@@ -1,7 +1,7 @@
 // All parameters of a model in a few flat buffers.
 //
 // Modules declare parameters by name, shape and initialisation; build() then allocates and initialises them. Group 0
-// holds the parameters of two and more dimensions (with weight decay), group 1 the others (LayerNorm gains, biases).
+// holds the parameters of two and more dimensions (with weight decay), group 1 the others (gains of norms, biases).
 // Within a group the order is the reverse of declaration, so that during backward gradients become final from the front
 // of the buffer on. The offset of each parameter is a multiple of 16 elements; the padding is zero. A tied weight is
 // one entry that is used twice.

@@ -11,7 +11,7 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps
   require<ShapeError>(x.rank() >= 1 && x.shape().columns() > 0,
                       "layer_norm: x has shape {}, it needs a last dimension of at least 1", x.shape());
   for (const Tensor* parameter : {&weight, &bias}) {
-    if (parameter == &bias && !bias) continue;
+    if (!*parameter) continue;
     require<ShapeError>(parameter->shape() == Shape{x.shape().columns()},
                         "layer_norm: {} has shape {}, for x {} it must be ({})", parameter == &bias ? "bias" : "weight",
                         parameter->shape(), x.shape(), x.shape().columns());

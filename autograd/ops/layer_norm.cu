@@ -1,265 +1,24 @@
-// Threads: a warp keeps a row of up to 512 elements in registers, a thread block of 128 or 512 threads one of up to
-// 2048 or 8192; longer rows: layer_norm_wide.cuh. The next row is prefetched during the computation of a row.
-//
-// Forward: each thread group strides over rows and keeps weight and bias in registers. Memory: x read once, y written
-// once, 4 bytes per element in bf16, 8 in f32, and 8 bytes per row. About 8 operations per element, memory-bound.
-// Backward: a thread block processes a chunk of at least 16 rows and sums dweight and dbias of the chunk in registers;
-// the partial sums of the chunks are added in order, see cuda/column_sum.cuh. Memory: dy and x read, dx written, 6 or
-// 12 bytes per element, and half a byte for each of the two partial sums, which usually stay in L2. About 15 operations
-// per element, memory-bound.
-// The bits depend on the shape only.
+// The threads, the memory traffic and why the bits are always the same: autograd/cuda/norm_rows.cuh.
 #include "autograd/ops/layer_norm.hpp"
 
-#include "autograd/ops/layer_norm_wide.cuh"
+#include "autograd/cuda/norm_rows.cuh"
 
 namespace heed::cuda {
-namespace {
-
-// A thread group of Group threads (a warp or a thread block) keeps rows of up to Group * Held elements in registers:
-// each thread Held of them, in vectors of N adjacent elements. Thread blocks of warps have 8 thread groups, to be worth
-// launching.
-template <int Group, int Held, int N>
-struct RowPlan {
-  static constexpr int kGroup = Group, kWidth = N, kVectors = Held / N;
-  static constexpr int kGroups = Group == kWarp ? 8 : 1, kThreads = Group * kGroups;
-};
-
-// The longest row that is kept in registers; longer ones are read several times, see layer_norm_wide.cuh.
-constexpr int64_t kWidestHeldRow = 512 * 16;
-
-// Calls f with the smallest plan that fits a row. Single elements (N = 1) are for rows that cannot be moved in vectors,
-// which are rare: there one plan for each size of thread group is enough. The bits do not depend on Held.
-template <int N, class F>
-void visit_row_plan(int64_t columns, F f) {
-  if constexpr (N > 1) {
-    if (columns <= 32 * 8) return f(RowPlan<32, 8, N>{});
-    if (columns > 32 * 16 && columns <= 128 * 8) return f(RowPlan<128, 8, N>{});
-    if (columns > 128 * 16 && columns <= 512 * 8) return f(RowPlan<512, 8, N>{});
-  }
-  if (columns <= 32 * 16) return f(RowPlan<32, 16, N>{});
-  if (columns <= 128 * 16) return f(RowPlan<128, 16, N>{});
-  f(RowPlan<512, 16, N>{});
-}
-
-// Calls f(v, column) for each vector of a row that this thread holds.
-template <class Plan, class F>
-__device__ __forceinline__ void for_each_vector(int columns, F f) {
-  const int lane = static_cast<int>(threadIdx.x) % Plan::kGroup;
-#pragma unroll
-  for (int v = 0; v < Plan::kVectors; ++v) {
-    const int column = (v * Plan::kGroup + lane) * Plan::kWidth;
-    if (column < columns) f(v, column);
-  }
-}
-
-// The elements of a row that a thread holds: in the storage dtype, and as floats.
-template <class Plan, class T>
-struct HeldRow {
-  Vector<T, Plan::kWidth> vector[Plan::kVectors];
-
-  __device__ __forceinline__ void fetch(const T* row, int columns) {
-    for_each_vector<Plan>(columns, [&](int v, int column) { vector[v] = cuda::fetch<Plan::kWidth>(row + column); });
-  }
-};
-template <class Plan>
-struct HeldFloats {
-  Floats<Plan::kWidth> vector[Plan::kVectors] = {};
-
-  // Loads element by element, as parameters need not be aligned. nullptr: zeros.
-  __device__ __forceinline__ void load_parameters(const float* parameters, int columns) {
-    if (parameters == nullptr) return;
-    for_each_vector<Plan>(columns, [&](int v, int column) {
-#pragma unroll
-      for (int i = 0; i < Plan::kWidth; ++i) vector[v].value[i] = parameters[column + i];
-    });
-  }
-};
-
-// Sums over the threads of a thread group; each of them gets the result. All threads of the thread block must call it.
-template <class Plan, int Count>
-__device__ __forceinline__ void sum_over_group(float (&sums)[Count]) {
-#pragma unroll
-  for (int i = 0; i < Count; ++i) sums[i] = warp_reduce(sums[i], Sum{});
-  if constexpr (Plan::kGroup > kWarp) {
-    constexpr int kWarps = Plan::kGroup / kWarp;
-    __shared__ float partial[kWarps][Count];
-    const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
-    __syncthreads();  // all threads are done with the previous `partial`
-#pragma unroll
-    for (int i = 0; i < Count; ++i) {
-      if (lane == i) partial[warp][i] = sums[i];
-    }
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < Count; ++i) {
-      sums[i] = partial[0][i];
-#pragma unroll
-      for (int other = 1; other < kWarps; ++other) sums[i] += partial[other][i];
-    }
-  }
-}
-
-template <class Plan, class T>
-__global__ void __launch_bounds__(Plan::kThreads) layer_norm_forward_kernel(NormalizeRows<T> p) {
-  constexpr int N = Plan::kWidth;
-  const int columns = static_cast<int>(p.columns);
-  HeldFloats<Plan> weight, bias;
-  weight.load_parameters(p.weight, columns);
-  bias.load_parameters(p.bias, columns);
-  const int64_t step = static_cast<int64_t>(gridDim.x) * Plan::kGroups;
-  int64_t row = static_cast<int64_t>(blockIdx.x) * Plan::kGroups + threadIdx.x / Plan::kGroup;
-  HeldRow<Plan, T> next;
-  if (row < p.rows) next.fetch(p.x + row * columns, columns);
-  for (; row < p.rows; row += step) {
-    HeldFloats<Plan> x;
-    float sum[1] = {0};
-    for_each_vector<Plan>(columns, [&](int v, int) {
-      x.vector[v] = to_floats(next.vector[v]);
-#pragma unroll
-      for (int i = 0; i < N; ++i) sum[0] += x.vector[v].value[i];
-    });
-    if (row + step < p.rows) next.fetch(p.x + (row + step) * columns, columns);
-    sum_over_group<Plan>(sum);
-    const float mean = sum[0] / static_cast<float>(columns);
-    float squares[1] = {0};
-    for_each_vector<Plan>(columns, [&](int v, int) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        x.vector[v].value[i] -= mean;
-        squares[0] += x.vector[v].value[i] * x.vector[v].value[i];
-      }
-    });
-    sum_over_group<Plan>(squares);
-    const float rstd = 1.0f / sqrtf(squares[0] / static_cast<float>(columns) + p.eps);
-    for_each_vector<Plan>(columns, [&](int v, int column) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        float& value = x.vector[v].value[i];
-        value = fmaf(value * rstd, weight.vector[v].value[i], bias.vector[v].value[i]);
-      }
-      store<N>(p.y + row * columns + column, x.vector[v]);
-    });
-    if (threadIdx.x % Plan::kGroup == 0) {
-      p.mean[row] = mean;
-      p.rstd[row] = rstd;
-    }
-  }
-}
-
-// Adds the sums of all thread groups of a thread block and writes them to the partial row of its chunk.
-template <class Plan>
-__device__ __forceinline__ void write_partial_row(float* partial, int columns, const HeldFloats<Plan>& sum) {
-  if (partial == nullptr) return;
-  constexpr int N = Plan::kWidth;
-  partial += static_cast<int64_t>(blockIdx.x) * columns;
-  if constexpr (Plan::kGroups == 1) {
-    for_each_vector<Plan>(columns, [&](int v, int column) { store<N>(partial + column, sum.vector[v]); });
-  } else {
-    alignas(N * sizeof(float)) __shared__ float sums[Plan::kGroups][Plan::kGroup * Plan::kVectors * N];
-    float* mine = sums[threadIdx.x / Plan::kGroup];
-    __syncthreads();  // all threads are done with the previous `sums`
-    for_each_vector<Plan>(columns, [&](int v, int column) { store<N>(mine + column, sum.vector[v]); });
-    __syncthreads();
-    for (int column = static_cast<int>(threadIdx.x); column < columns; column += Plan::kThreads) {
-      float total = sums[0][column];
-#pragma unroll
-      for (int group = 1; group < Plan::kGroups; ++group) total += sums[group][column];
-      partial[column] = total;
-    }
-  }
-}
-
-template <class Plan, class T>
-__global__ void __launch_bounds__(Plan::kThreads) layer_norm_backward_kernel(DifferentiateRows<T> p) {
-  constexpr int N = Plan::kWidth;
-  const int columns = static_cast<int>(p.columns);
-  HeldFloats<Plan> weight, dweight, dbias;
-  weight.load_parameters(p.weight, columns);
-  const int64_t end = p.chunks.begin(blockIdx.x + 1);
-  int64_t row = p.chunks.begin(blockIdx.x) + threadIdx.x / Plan::kGroup;
-  HeldRow<Plan, T> next_x, next_dy;
-  float next_mean = 0, next_rstd = 0;
-  const auto fetch_row = [&](int64_t i) {
-    next_x.fetch(p.x + i * columns, columns);
-    next_dy.fetch(p.dy + i * columns, columns);
-    next_mean = p.mean[i];
-    next_rstd = p.rstd[i];
-  };
-  if (row < end) fetch_row(row);
-  for (; row < end; row += Plan::kGroups) {
-    const HeldRow<Plan, T> x = next_x, dy = next_dy;
-    const float mean = next_mean, rstd = next_rstd;
-    if (row + Plan::kGroups < end) fetch_row(row + Plan::kGroups);
-    float sums[2] = {0, 0};  // of g = dy * weight, and of g * normalized
-    for_each_vector<Plan>(columns, [&](int v, int) {
-      const Floats<N> xs = to_floats(x.vector[v]), dys = to_floats(dy.vector[v]);
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const float normalized = (xs.value[i] - mean) * rstd, g = dys.value[i] * weight.vector[v].value[i];
-        sums[0] += g;
-        sums[1] += g * normalized;
-        dweight.vector[v].value[i] += dys.value[i] * normalized;
-        dbias.vector[v].value[i] += dys.value[i];
-      }
-    });
-    if (p.dx == nullptr) continue;
-    sum_over_group<Plan>(sums);
-    const float mean_g = sums[0] / static_cast<float>(columns), mean_gx = sums[1] / static_cast<float>(columns);
-    for_each_vector<Plan>(columns, [&](int v, int column) {
-      const Floats<N> xs = to_floats(x.vector[v]), dys = to_floats(dy.vector[v]);
-      T* to = p.dx + row * columns + column;
-      Floats<N> dx = p.add ? load<N>(to) : Floats<N>{};
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const float normalized = (xs.value[i] - mean) * rstd, g = dys.value[i] * weight.vector[v].value[i];
-        dx.value[i] += rstd * (g - mean_g - normalized * mean_gx);
-      }
-      store<N>(to, dx);
-    });
-  }
-  write_partial_row<Plan>(p.dweight, columns, dweight);
-  write_partial_row<Plan>(p.dbias, columns, dbias);
-}
-
-template <class T>
-void normalize(const NormalizeRows<T>& p) {
-  if (p.columns > kWidestHeldRow) return normalize_wide(p);
-  const auto run = [&](auto plan) {
-    using Plan = decltype(plan);
-    constexpr int64_t kPerMultiprocessor = 16;
-    const int64_t blocks = std::min<int64_t>(blocks_for(p.rows, Plan::kGroups), kPerMultiprocessor * multiprocessors());
-    launch(layer_norm_forward_kernel<Plan, T>, {static_cast<unsigned>(blocks), Plan::kThreads}, p);
-  };
-  can_move<kPerVector<T>>(p.columns, p.x, p.y) ? visit_row_plan<kPerVector<T>>(p.columns, run)
-                                               : visit_row_plan<1>(p.columns, run);
-}
-
-template <class T>
-void differentiate(const DifferentiateRows<T>& p) {
-  if (p.columns > kWidestHeldRow) return differentiate_wide(p);
-  const auto run = [&](auto plan) {
-    using Plan = decltype(plan);
-    launch(layer_norm_backward_kernel<Plan, T>, {static_cast<unsigned>(p.chunks.count), Plan::kThreads}, p);
-  };
-  can_move<kPerVector<T>>(p.columns, p.x, p.dy, p.dx) ? visit_row_plan<kPerVector<T>>(p.columns, run)
-                                                      : visit_row_plan<1>(p.columns, run);
-}
-
-}  // namespace
 
 void layer_norm_forward(Context&, const LayerNormForward& p) {
   if (p.x.shape.rows() == 0) return;
   visit_elements("layer_norm", p.x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    normalize<T>({.y = elements<T>(p.y),
-                  .mean = elements<float>(p.mean),
-                  .rstd = elements<float>(p.rstd),
-                  .x = elements<T>(p.x),
-                  .weight = elements<float>(p.weight),
-                  .bias = elements<float>(p.bias),
-                  .rows = p.x.shape.rows(),
-                  .columns = p.x.shape.columns(),
-                  .eps = static_cast<float>(p.eps)});
+    normalize_rows<true, T, DenseRows>({.y = elements<T>(p.y),
+                                        .mean = elements<float>(p.mean),
+                                        .rstd = elements<float>(p.rstd),
+                                        .x = elements<T>(p.x),
+                                        .weight = elements<float>(p.weight),
+                                        .bias = elements<float>(p.bias),
+                                        .layout = {p.x.shape.columns()},
+                                        .rows = p.x.shape.rows(),
+                                        .columns = p.x.shape.columns(),
+                                        .eps = static_cast<float>(p.eps)});
   });
 }
 
@@ -270,17 +29,18 @@ void layer_norm_backward(Context& context, const LayerNormBackward& p) {
   const PartialRows dweight(context, p.dweight, chunks, columns), dbias(context, p.dbias, chunks, columns);
   visit_elements("layer_norm", p.x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    differentiate<T>({.dx = elements<T>(p.dx.ref),
-                      .add = p.dx.add,
-                      .dweight = dweight.data(),
-                      .dbias = dbias.data(),
-                      .dy = elements<T>(p.dy),
-                      .x = elements<T>(p.x),
-                      .weight = elements<float>(p.weight),
-                      .mean = elements<float>(p.mean),
-                      .rstd = elements<float>(p.rstd),
-                      .chunks = chunks,
-                      .columns = columns});
+    differentiate_rows<true, T, DenseRows>({.dx = elements<T>(p.dx.ref),
+                                            .add = p.dx.add,
+                                            .dweight = dweight.data(),
+                                            .dbias = dbias.data(),
+                                            .dy = elements<T>(p.dy),
+                                            .x = elements<T>(p.x),
+                                            .weight = elements<float>(p.weight),
+                                            .mean = elements<float>(p.mean),
+                                            .rstd = elements<float>(p.rstd),
+                                            .layout = {columns},
+                                            .chunks = chunks,
+                                            .columns = columns});
   });
   dweight.finish();
   dbias.finish();

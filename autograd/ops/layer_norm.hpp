@@ -1,5 +1,5 @@
 // y = (x - mean) * rstd * weight + bias, statistics over the last dimension; rstd = 1 / sqrt(variance + eps).
-//   x (..., C) f32|bf16|f64    weight, bias (C) as x (f32 for bf16), bias optional    y (..., C) as x
+//   x (..., C) f32|bf16|f64    weight, bias (C) as x (f32 for bf16), optional: 1 and 0    y (..., C) as x
 // The variance is the mean of (x - mean)^2 in a second pass, so a large mean costs no digits. Sums, mean and rstd have
 // the dtype of x, but f32 for bf16. Saves x, weight, mean, rstd for backward. Throws ShapeError, DTypeError,
 // DeviceError, ValueError (eps). Ba, Kiros, Hinton 2016 (arXiv 1607.06450).

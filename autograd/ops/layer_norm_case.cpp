@@ -21,7 +21,8 @@ std::vector<S> reference(const ReferenceInputs<S>& in) {
     for (int64_t j = 0; j < columns; ++j) squares += (x[j] - mean) * (x[j] - mean);
     const S rstd = S(1) / sqrt(squares / S(columns) + S(kEps));
     for (int64_t j = 0; j < columns; ++j) {
-      const S scaled = (x[j] - mean) * rstd * in[1][j];
+      const S normalized = (x[j] - mean) * rstd;
+      const S scaled = in.size() > 1 ? normalized * in[1][j] : normalized;
       y.push_back(in.size() > 2 ? scaled + in[2][j] : scaled);
     }
   }
@@ -56,6 +57,14 @@ OP_CASE(layer_norm) {
              .inputs = {normal("x", {6, 17}), vector_parameter(normal("weight", {17}, 1, 0.3))},
              .run = [](const Tensors& in) { return layer_norm(in[0], in[1], Tensor(), kEps); },
              .reference = plain([](const auto& in) { return reference(in); })});
+
+  for (const int64_t width : {17, 8200}) {
+    op.sample({.label = fmt::format("without weight and bias, {}", width),
+               .inputs = {normal("x", {6, width})},
+               .run = [](const Tensors& in) { return layer_norm(in[0], Tensor(), Tensor(), kEps); },
+               .reference = plain([](const auto& in) { return reference(in); }),
+               .check_gradients_by_differences = width < 100});
+  }
 
   const auto make = [](const Shape& shape, DType dtype = DType::f32) { return full(shape, dtype, 1.0); };
   op.error<ShapeError>(

@@ -196,7 +196,7 @@ AUTOGRAD = [
     ),
     Mutant(
         "layer_norm_backward_without_weight",
-        "autograd/ops/layer_norm_cpu.cpp",
+        "autograd/cpu/norm_row.hpp",
         "sum_gx = hn::MulAdd(g, normalized, sum_gx);",
         "sum_gx = hn::MulAdd(gradient, normalized, sum_gx);",
         "autograd_tests Cases/EveryOp.Matches*/layer_norm_*",
@@ -340,7 +340,7 @@ CUDA = [
     ),
     Mutant(
         "cuda_layer_norm_leaves_out_a_warp",
-        "autograd/ops/layer_norm.cu",
+        "autograd/cuda/norm_rows.cuh",
         "for (int other = 1; other < kWarps; ++other)",
         "for (int other = 1; other < kWarps - 1; ++other)",
         "cuda_plain_tests Cases/EveryOpOnCuda.F32*/layer_norm_*",

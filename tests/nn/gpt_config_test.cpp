@@ -41,12 +41,12 @@ TEST(ParameterCount, IsThatOfTheModel) {
 }
 
 TEST(ParameterCount, OfModelsThatNobodyCanMake) {
-  const GptConfig config{.vocab_size = int64_t{1} << 40,
+  const GptConfig config{.vocab_size = int64_t{1} << 31,
                          .num_layers = int64_t{1} << 40,
-                         .d_model = int64_t{1} << 40,
+                         .d_model = int64_t{1} << 30,
                          .num_heads = 1,
-                         .d_ff = int64_t{1} << 42};
-  EXPECT_GT(count_parameters(config).all(), 1e37);
+                         .d_ff = int64_t{1} << 32};
+  EXPECT_GT(count_parameters(config).all(), 1e31);
 }
 
 }  // namespace

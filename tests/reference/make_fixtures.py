@@ -1,6 +1,7 @@
 """The fixtures that tests/train/trainer/reference_test.cpp compares heed with.
 
-    make_fixtures.py HEED [NAME...]   makes fixtures/NAME.h5 (default: all) from models that the program HEED has made
+    make_fixtures.py HEED             makes the fixtures of CASES and trainer.h5 from models that the program HEED has made
+    make_fixtures.py HEED NAME …      makes these fixtures of VARIANTS
     make_fixtures.py --check FIXTURE  its steps once more: the loss of each beside what is stored
 
 A fixture has the layout of a heed checkpoint (train/checkpoint/hdf5_image.hpp):
@@ -17,6 +18,7 @@ import pathlib
 import subprocess
 import tempfile
 import tomllib
+import zlib
 
 import h5py
 import numpy as np
@@ -33,13 +35,12 @@ BASE = """
 num_layers = {layers}
 d_model = 18
 num_heads = {heads}
-d_ff = 19
 seq_len = 7
 norm_position = "{norm}"
 num_kv_heads = {kv_heads}
 tie_embeddings = {tied}
 position = "{position}"
-activation = "{activation}"
+{mlp}
 bias = {bias}
 {more}
 [data]
@@ -67,20 +68,29 @@ CASES = [  # norm, num_kv_heads, tied, position, activation, bias
     ("post", 1, True, "none", "relu", True),
     ("post", 2, False, "learned", "gelu", True),
 ]
-# Forms of the model that need no other combinations, each with what is not as in DEFAULTS.
-DEFAULTS = dict(norm="pre", layers=1, heads=6, kv_heads=6, tied=True, position="learned", activation="gelu", bias=True, more="")
+DEFAULTS = dict(norm="pre", layers=2, heads=6, kv_heads=6, tied=True, position="learned", activation="gelu", bias=True, more="")
+# Each variant, with what is not as in DEFAULTS, has random numbers of its name alone, so that a new one leaves the bytes
+# of the others as they are. activation None: without MLP.
 VARIANTS = {
-    "gelu_erf": dict(activation="gelu_erf"),
-    "relu2": dict(activation="relu2"),
-    "silu": dict(activation="silu"),
-    "swiglu": dict(activation="swiglu"),
-    "geglu": dict(activation="geglu", norm="post", bias=False),
-    "rope": dict(position="rope", heads=3, kv_heads=1, layers=2, more="rope_base = 50"),
-    "rope_part": dict(position="rope", heads=3, kv_heads=3, more='rope_fraction = 0.667\nrope_base = 50'
+    "gelu_erf": dict(activation="gelu_erf", layers=1),
+    "relu2": dict(activation="relu2", layers=1),
+    "silu": dict(activation="silu", layers=1),
+    "swiglu": dict(activation="swiglu", layers=1),
+    "geglu": dict(activation="geglu", norm="post", bias=False, layers=1),
+    "rope": dict(position="rope", heads=3, kv_heads=1, more="rope_base = 50"),
+    "rope_part": dict(position="rope", heads=3, kv_heads=3, layers=1, more='rope_fraction = 0.667\nrope_base = 50'
                       '\nrope_scaling = "linear"\nrope_scaling_factor = 2'),
-    "rope_llama3": dict(position="rope", heads=3, kv_heads=3, more='rope_base = 50\nrope_scaling = "llama3"'
+    "rope_llama3": dict(position="rope", heads=3, kv_heads=3, layers=1, more='rope_base = 50\nrope_scaling = "llama3"'
                         '\nrope_scaling_factor = 2\nrope_original_seq_len = 16'),
-    "softcap": dict(more="logit_softcap = 1.5", tied=False),
+    "softcap": dict(more="logit_softcap = 1.5", tied=False, layers=1),
+    "rms": dict(kv_heads=2, more='norm = "rms"'),
+    "attention_only": dict(kv_heads=2, tied=False, position="sinusoidal", activation=None, more="attention_only = true"),
+    "embedding_norm": dict(more="embedding_norm = true"),
+    "norm_without_gain": dict(norm="post", kv_heads=2, tied=False, more="norm_gain = false"),
+    "qk_norm": dict(kv_heads=2, tied=False, more="qk_norm = true"),
+    "norms_together": dict(norm="sandwich", kv_heads=2, position="none", activation=None, bias=False, more='norm = "rms"'
+                           '\nnorm_gain = false\nqk_norm = true\nembedding_norm = true\nattention_only = true'),
+    "sandwich": dict(norm="sandwich", kv_heads=1),
 }
 TEXT = "bad cafe"  # one window, so every row of every batch; the same again for validation
 
@@ -127,31 +137,34 @@ def made_by_heed(heed, config_text, folder):
 
 def config_of(settings, **more):
     settings = DEFAULTS | dict(data=NGRAM, clip=2.0, micro=0) | settings | more
+    activation = settings["activation"]
+    settings |= dict(mlp=f'd_ff = 19\nactivation = "{activation}"' if activation else "")
     return BASE.format(**{key: str(value).lower() if isinstance(value, bool) else value for key, value in settings.items()})
 
 
-def make_fixtures(heed, wanted):
-    torch.manual_seed(1)
-    heed = pathlib.Path(heed).resolve()
-    cases = {}
-    for norm, kv_heads, tied, position, activation, bias in CASES:
-        settings = dict(norm=norm, layers=2, kv_heads=kv_heads, tied=tied, position=position, activation=activation, bias=bias)
-        cases[f"{norm}_{'mha' if kv_heads == 6 else 'gqa'}_{'tied' if tied else 'untied'}"] = settings
-    for name, settings in (cases | VARIANTS).items():
-        if wanted and name not in wanted:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            config, weights = made_by_heed(heed, config_of(settings), folder)
-        inputs, targets = torch.randint(13, (2, 10, 3, 7))
-        targets[torch.rand(targets.shape) < 0.1] = IGNORED
-        write_fixture(FIXTURES / f"{name}.h5", config, "", weights, inputs, targets)
+def make_case(heed, name, settings):
+    with tempfile.TemporaryDirectory() as folder:
+        config, weights = made_by_heed(heed, config_of(settings), folder)
+    inputs, targets = torch.randint(13, (2, 10, 3, 7))
+    targets[torch.rand(targets.shape) < 0.1] = IGNORED
+    write_fixture(FIXTURES / f"{name}.h5", config, "", weights, inputs, targets)
 
-    if wanted and "trainer" not in wanted:
-        return
+
+def make_variant(heed, name):
+    torch.manual_seed(zlib.crc32(name.encode()))
+    make_case(heed, name, VARIANTS[name])
+
+
+def make_fixtures(heed):
+    torch.manual_seed(1)
+    for norm, kv_heads, tied, position, activation, bias in CASES:
+        settings = dict(norm=norm, kv_heads=kv_heads, tied=tied, position=position, activation=activation, bias=bias)
+        make_case(heed, f"{norm}_{'mha' if kv_heads == 6 else 'gqa'}_{'tied' if tied else 'untied'}", settings)
+
     text = dict(data='source = "text"\npath = "text.txt"\nval_fraction = 0.5', clip=1.5, micro=1)
     with tempfile.TemporaryDirectory() as folder:
         (pathlib.Path(folder) / "text.txt").write_text(TEXT + TEXT)
-        config, weights = made_by_heed(heed, config_of(cases["post_gqa_untied"], **text), folder)
+        config, weights = made_by_heed(heed, config_of(settings, **text), folder)
     tokens = torch.tensor([sorted(set(TEXT)).index(letter) for letter in TEXT])
     inputs, targets = (part.expand(10, 3, 7) for part in (tokens[:-1], tokens[1:]))
     write_fixture(FIXTURES / "trainer.h5", config, TEXT + TEXT, weights, inputs, targets)
@@ -171,8 +184,17 @@ def check(path):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("path", help="the program heed, or with --check a fixture")
-    parser.add_argument("names", nargs="*", help="only these fixtures")
+    parser.add_argument("variants", nargs="*", metavar="NAME", help="variants to make, of " + ", ".join(VARIANTS))
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
+    if unknown := set(options.variants) - set(VARIANTS):
+        parser.error(f"no such variant: {', '.join(sorted(unknown))}; there are {', '.join(VARIANTS)}")
     torch.set_num_threads(1)
-    check(options.path) if options.check else make_fixtures(options.path, options.names)
+    program = pathlib.Path(options.path).resolve()
+    if options.check:
+        check(options.path)
+    elif options.variants:
+        for variant in options.variants:
+            make_variant(program, variant)
+    else:
+        make_fixtures(program)

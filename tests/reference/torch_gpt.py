@@ -50,6 +50,14 @@ class Rope(nn.Module):
         return torch.cat([first * cos - second * sin, second * cos + first * sin, rest], dim=-1)
 
 
+# Keys with c.get() are later than some fixtures; the default is what a model without the key is.
+def make_norm(c):
+    gain = c.get("norm_gain", True)
+    if c.get("norm", "layer") == "rms":
+        return nn.RMSNorm(c["d_model"], c["norm_eps"], elementwise_affine=gain)
+    return nn.LayerNorm(c["d_model"], c["norm_eps"], elementwise_affine=gain, bias=c["bias"])
+
+
 class Attention(nn.Module):
     def __init__(self, c):
         super().__init__()
@@ -59,11 +67,16 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(c["d_model"], sum(self.heads) * self.size, c["bias"])
         self.projection = nn.Linear(c["d_model"], c["d_model"], c["bias"])
         self.dropout = c["attention_dropout"]
+        gain = c.get("norm_gain", True)
+        self.q_norm, self.k_norm = nn.Identity(), nn.Identity()
+        if c.get("qk_norm", False):
+            self.q_norm = nn.RMSNorm(self.size, c["norm_eps"], elementwise_affine=gain)
+            self.k_norm = nn.RMSNorm(self.size, c["norm_eps"], elementwise_affine=gain)
 
     def forward(self, x):
         parts = self.qkv(x).split([count * self.size for count in self.heads], dim=-1)
         q, k, v = (part.unflatten(-1, (-1, self.size)).transpose(1, 2) for part in parts)
-        q, k = self.rope(q), self.rope(k)
+        q, k = self.rope(self.q_norm(q)), self.rope(self.k_norm(k))
         dropout = self.dropout if self.training else 0.0
         grouped = self.heads[0] != self.heads[1]
         mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, enable_gqa=grouped)
@@ -97,18 +110,26 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     def __init__(self, c):
         super().__init__()
-        self.attention_norm = nn.LayerNorm(c["d_model"], c["norm_eps"], bias=c["bias"])
+        self.attention_norm = make_norm(c)
         self.attention = Attention(c)
-        self.feed_forward_norm = nn.LayerNorm(c["d_model"], c["norm_eps"], bias=c["bias"])
-        self.feed_forward = FeedForward(c)
+        self.attention_only = c.get("attention_only", False)
+        self.feed_forward_norm = nn.Identity() if self.attention_only else make_norm(c)
+        self.feed_forward = nn.Identity() if self.attention_only else FeedForward(c)
         self.dropout = nn.Dropout(c["dropout"])
-        self.pre = c["norm_position"] == "pre"
+        self.post = c["norm_position"] == "post"
+        is_sandwich = c["norm_position"] == "sandwich"
+        self.post_attention_norm = make_norm(c) if is_sandwich else nn.Identity()
+        self.post_feed_forward_norm = make_norm(c) if is_sandwich and not self.attention_only else nn.Identity()
 
     def forward(self, x):
-        if self.pre:
-            x = x + self.dropout(self.attention(self.attention_norm(x)))
-            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        if not self.post:
+            x = x + self.dropout(self.post_attention_norm(self.attention(self.attention_norm(x))))
+            if self.attention_only:
+                return x
+            return x + self.dropout(self.post_feed_forward_norm(self.feed_forward(self.feed_forward_norm(x))))
         x = self.attention_norm(x + self.dropout(self.attention(x)))
+        if self.attention_only:
+            return x
         return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
 
 
@@ -123,10 +144,11 @@ class Gpt(nn.Module):
             self.position_embedding = nn.Embedding(c["seq_len"], c["d_model"])
         positions = sinusoids(c["seq_len"], c["d_model"]) if c["position"] == "sinusoidal" else None
         self.register_buffer("sinusoids", positions, persistent=False)
+        self.embedding_norm = make_norm(c) if c.get("embedding_norm", False) else nn.Identity()
         self.blocks = nn.ModuleList(Block(c) for _ in range(c["num_layers"]))
         self.last_norm = nn.Identity()
-        if c["norm_position"] == "pre":
-            self.last_norm = nn.LayerNorm(c["d_model"], c["norm_eps"], bias=c["bias"])
+        if c["norm_position"] != "post":
+            self.last_norm = make_norm(c)
         self.head = None if c["tie_embeddings"] else nn.Linear(c["d_model"], vocab_size, bias=False)
         self.dropout = nn.Dropout(c["dropout"])
         self.softcap = c.get("logit_softcap", 0)
@@ -140,7 +162,7 @@ class Gpt(nn.Module):
             x = x + self.position_embedding.weight[: tokens.shape[1]]
         if self.sinusoids is not None:
             x = x + self.sinusoids[: tokens.shape[1]]
-        x = self.dropout(x)
+        x = self.dropout(self.embedding_norm(x))
         for block in self.blocks:
             x = block(x)
         logits = F.linear(self.last_norm(x), (self.head or self.token_embedding).weight)

@@ -5,10 +5,13 @@
 #include "autograd/check/gradcheck.hpp"
 #include "autograd/check/op_case.hpp"
 #include "nn/gpt.hpp"
+#include "train/config/model_variants.hpp"
 #include "train/output/output.hpp"
 
 namespace heed::train {
 namespace {
+
+constexpr double kInitStd = 0.3;  // large enough that every gradient is well above rounding error
 
 struct Total {
   int64_t checked = 0;
@@ -57,8 +60,8 @@ Total check_gpt(const nn::GptConfig& config) {
   return total;
 }
 
-// Pre- and Post-LN, each with MHA, GQA and MQA, with tied and untied embeddings; position encoding, activation,
-// bias and dropout vary with these.
+// Pre- and Post-LN, each with MHA, GQA and MQA, with tied and untied embeddings; position encoding, activation, bias
+// and dropout vary with these. Then RoPE of a part of the columns, and each other value of a key of the model, alone.
 std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
   using nn::Activation;
   constexpr Activation activations[] = {Activation::gelu,  Activation::gelu_erf, Activation::silu,
@@ -77,7 +80,7 @@ std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
         config.bias = kv_heads != 2;
         config.dropout = config.attention_dropout = kv_heads == 2 ? 0.2 : 0.0;
         config.activation = activations[forms.size() % std::size(activations)];
-        config.init_std = 0.3;  // large enough that every gradient is well above rounding error
+        config.init_std = kInitStd;
         forms.emplace_back(fmt::format("gpt {}-LN {} {}", norm == nn::NormPosition::pre ? "Pre" : "Post",
                                        kv_heads == 4   ? "MHA"
                                        : kv_heads == 2 ? "GQA"
@@ -94,6 +97,18 @@ std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
   rotary.rope_fraction = 0.667;
   rotary.logit_softcap = 2;
   forms.emplace_back("gpt RoPE, soft-capped", rotary);
+  const nn::GptConfig base{.vocab_size = 7,
+                           .num_layers = 2,
+                           .d_model = 16,
+                           .num_heads = 4,
+                           .num_kv_heads = 2,
+                           .d_ff = 20,
+                           .seq_len = 5,
+                           .init_std = kInitStd};
+  for (const auto& [name, config] : model_variants(base)) {
+    // A finite difference over the kink of ReLU is no derivative.
+    if (config.activation != nn::Activation::relu) forms.emplace_back("gpt " + name, config);
+  }
   return forms;
 }
 

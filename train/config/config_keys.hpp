@@ -26,6 +26,7 @@ class Table {
     key.meaning = std::move(meaning);
     key.allowed = format.allowed;
     key.is_text = format.is_text;
+    key.choices = format.choices;
     key.set = [section = section_, member, read = format.read](Config& config, const ConfigValue& value) {
       const std::optional<T> result = read(value);
       config.*section.*member = result.value_or(config.*section.*member);

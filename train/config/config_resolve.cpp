@@ -146,7 +146,7 @@ void check_model(const Config& config) {
   require_rule(model.num_heads % model.num_kv_heads == 0, config, {"model.num_heads", "model.num_kv_heads"},
                "num_heads = {} is not a multiple of num_kv_heads = {}: change one of them", model.num_heads,
                model.num_kv_heads);
-  require_rule(model.sliding_window > 0 || !config.given.contains("model.window_pattern"), config,
+  require_rule(model.sliding_window > 0 || model.window_pattern == nn::GptConfig{}.window_pattern, config,
                {"model.window_pattern"}, "window_pattern has no effect without sliding_window: remove it or set that");
   require_rule(model.position != nn::Position::rope || model.rope_columns() >= 2, config,
                {"model.rope_fraction", "model.d_model", "model.num_heads"},

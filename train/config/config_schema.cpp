@@ -53,7 +53,7 @@ bool KeySpec::has_effect(const Config& config) const {
     return std::find(condition.values.begin(), condition.values.end(), value_of(condition.key)) !=
            condition.values.end();
   };
-  if (!replaced_by.empty() && value_of(replaced_by) != "0") return false;
+  if (!replaced_by.empty() && value_of(replaced_by) != "0" && value_of(replaced_by) != "false") return false;
   return conditions.empty() || std::any_of(conditions.begin(), conditions.end(), holds);
 }
 
@@ -62,7 +62,11 @@ std::string KeySpec::condition() const {
   for (const Condition& one : conditions) {
     text += fmt::format("{}{} = {}", text.empty() ? "" : " or ", one.key, join_alternatives(one.values));
   }
-  return replaced_by.empty() ? text : fmt::format("{} with {} = 0", text, replaced_by);
+  if (replaced_by.empty()) return text;
+  const auto other =
+      std::find_if(schema().begin(), schema().end(), [&](const KeySpec& key) { return key.path() == replaced_by; });
+  return fmt::format("{}{}{} = {}", text, text.empty() ? "" : " with ", replaced_by,
+                     other->choices.empty() ? "0" : "false");
 }
 
 std::string KeySpec::default_or_text() const { return default_text.empty() ? get(Config{}) : default_text; }

@@ -18,6 +18,7 @@ struct KeySpec {
   std::string meaning;
   std::string allowed;                                   // completes "it must be …"
   bool is_text = false;                                  // a string in TOML
+  std::vector<std::string> choices;                      // as TOML: all values, of a key that has only a few
   std::function<bool(Config&, const ConfigValue&)> set;  // false: another type, or not allowed
   std::function<std::string(const Config&)> get;         // as TOML
   std::function<void(Config&)> reset;                    // to the default
@@ -30,7 +31,7 @@ struct KeySpec {
     std::vector<std::string> values;
   };
   std::vector<Condition> conditions;
-  std::string replaced_by;  // "table.key" of a number; unless that number is 0, this key has no effect
+  std::string replaced_by;  // "table.key" of a number or a flag; unless it is 0 or false, this key has no effect
 
   bool may_change = false;  // a resumed run may have another value
 

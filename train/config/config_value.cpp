@@ -149,7 +149,7 @@ ValueFormat<uint32_t> seed_number() {
 
 ValueFormat<bool> boolean() {
   const auto read = [](const ConfigValue& value) { return get_if_passing<bool>(value, [](bool) { return true; }); };
-  return {"true or false", read, [](const bool& value) { return value ? "true" : "false"; }};
+  return {"true or false", read, [](const bool& value) { return value ? "true" : "false"; }, false, {"true", "false"}};
 }
 
 ValueFormat<std::string> text() {

@@ -52,6 +52,7 @@ struct ValueFormat {
   std::function<std::optional<T>(const ConfigValue&)> read;  // nullopt: another type, or not allowed
   std::function<std::string(const T&)> write;                // as TOML
   bool is_text = false;                                      // a string in TOML
+  std::vector<std::string> choices = {};                     // as TOML: all values, of a type that has only a few
 };
 
 // Ranges include both ends. The integer ranges are small enough for a double to represent every value exactly.
@@ -80,6 +81,7 @@ ValueFormat<Enum> choice(const std::vector<std::pair<std::string, Enum>>& names)
     quoted.push_back(quote(name));
   }
   format.allowed = join_alternatives(quoted);
+  format.choices = quoted;
   format.read = [names](const ConfigValue& value) -> std::optional<Enum> {
     const auto* text = std::get_if<std::string>(&value.data);
     for (const auto& [name, result] : names) {

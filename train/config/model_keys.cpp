@@ -3,7 +3,7 @@
 namespace heed::train {
 
 void add_model_keys(std::vector<KeySpec>& keys) {
-  using nn::Activation, nn::GptConfig, nn::NormPosition, nn::Position, nn::RopeScaling;
+  using nn::Activation, nn::GptConfig, nn::NormKind, nn::NormPosition, nn::Position, nn::RopeScaling;
   Table<GptConfig> model(keys, "model", &Config::model);
   model.add("num_layers", &GptConfig::num_layers, integer(1, 1024), "number of Transformer blocks");
   model.add("d_model", &GptConfig::d_model, integer(1, 65536), "width of the residual stream");
@@ -12,23 +12,38 @@ void add_model_keys(std::vector<KeySpec>& keys) {
       .add("num_kv_heads", &GptConfig::num_kv_heads, integer(1, 65536),
            "key/value heads; must divide num_heads (fewer than num_heads: GQA, 1: MQA)")
       .default_is("num_heads");
+  model.add("attention_only", &GptConfig::attention_only, boolean(), "Transformer blocks have attention, but no MLP");
   model.add("d_ff", &GptConfig::d_ff, integer(1, 1'048'576), "hidden width of the MLP")
-      .default_is("4 * d_model; swiglu and geglu: 8/3 * d_model rounded up, to a multiple of 64 if d_model >= 64");
+      .default_is("4 * d_model; swiglu and geglu: 8/3 * d_model rounded up, to a multiple of 64 if d_model >= 64")
+      .unless("model.attention_only");
   model.add("seq_len", &GptConfig::seq_len, integer(1, 1'048'576), "tokens per sequence");
+  model.add("norm", &GptConfig::norm, choice<NormKind>({{"layer", NormKind::layer}, {"rms", NormKind::rms}}),
+            "\"layer\": LayerNorm; \"rms\": RMSNorm (Zhang and Sennrich), without a bias");
+  model.add("norm_gain", &GptConfig::norm_gain, boolean(),
+            "norms have a gain, and LayerNorm a bias if model.bias (false: elementwise_affine=False in PyTorch)");
   model.add("norm_position", &GptConfig::norm_position,
-            choice<NormPosition>({{"pre", NormPosition::pre}, {"post", NormPosition::post}}),
-            "\"pre\": LayerNorm before each sublayer (GPT-2); \"post\": after the residual addition (Vaswani et al.)");
-  model.add("norm_eps", &GptConfig::norm_eps, number(1e-12, 1), "epsilon that LayerNorm adds to the variance");
-  model.add("activation", &GptConfig::activation,
-            choice<Activation>({{"gelu", Activation::gelu},
-                                {"gelu_erf", Activation::gelu_erf},
-                                {"relu", Activation::relu},
-                                {"relu2", Activation::relu2},
-                                {"silu", Activation::silu},
-                                {"swiglu", Activation::swiglu},
-                                {"geglu", Activation::geglu}}),
-            "MLP activation; \"gelu\" is the tanh approximation, \"gelu_erf\" the exact GELU, \"relu2\" the square of "
-            "ReLU; \"swiglu\" (silu) and \"geglu\" (gelu) have a gate, for which the first layer has 2 d_ff outputs");
+            choice<NormPosition>(
+                {{"pre", NormPosition::pre}, {"post", NormPosition::post}, {"sandwich", NormPosition::sandwich}}),
+            "\"pre\": norm before each sublayer (GPT-2); \"post\": after the residual addition (Vaswani et al.); "
+            "\"sandwich\": before it and on its output (Gemma 2)");
+  model.add("qk_norm", &GptConfig::qk_norm, boolean(),
+            "RMSNorm of each query and key head before attention, gains shared by the heads (Qwen3)");
+  model.add("embedding_norm", &GptConfig::embedding_norm, boolean(),
+            "a norm of the embedding, before the first block (BLOOM, BERT)");
+  model.add("norm_eps", &GptConfig::norm_eps, number(1e-12, 1),
+            "epsilon that the norm adds to the variance (RMSNorm: to the mean square)");
+  model
+      .add("activation", &GptConfig::activation,
+           choice<Activation>({{"gelu", Activation::gelu},
+                               {"gelu_erf", Activation::gelu_erf},
+                               {"relu", Activation::relu},
+                               {"relu2", Activation::relu2},
+                               {"silu", Activation::silu},
+                               {"swiglu", Activation::swiglu},
+                               {"geglu", Activation::geglu}}),
+           "MLP activation; \"gelu\" is the tanh approximation, \"gelu_erf\" the exact GELU, \"relu2\" the square of "
+           "ReLU; \"swiglu\" (silu) and \"geglu\" (gelu) have a gate, for which the first layer has 2 d_ff outputs")
+      .unless("model.attention_only");
   model.add(
       "position", &GptConfig::position,
       choice<Position>({{"learned", Position::learned},

@@ -20,13 +20,23 @@ std::string device_text(Device device) {
   return device == Device::cpu ? plural(cpu::max_threads(), "thread") : cuda::status().devices.at(0).name;
 }
 
+std::string norm_text(const nn::GptConfig& m) {
+  const char* position = m.norm_position == nn::NormPosition::pre    ? "Pre"
+                         : m.norm_position == nn::NormPosition::post ? "Post"
+                                                                     : "Sandwich";
+  return fmt::format("{}-{}{}{}{}", position, m.norm == nn::NormKind::rms ? "RMSNorm" : "LN",
+                     m.norm_gain ? "" : " without gain", m.qk_norm ? ", QK-norm" : "",
+                     m.embedding_norm ? ", embedding norm" : "");
+}
+
 std::string model_line(const nn::GptConfig& m) {
   const std::string kv = m.kv_heads() == m.num_heads ? "" : fmt::format(" ({} kv)", m.kv_heads());
   const std::string vocabulary = m.vocab_size == 0 ? "" : fmt::format(", vocabulary {}", m.vocab_size);
   const std::string window = m.sliding_window == 0 ? "" : fmt::format(", window {}", m.sliding_window);
-  return fmt::format("model         {}, d_model {}, {}{}, d_ff {}, seq_len {}{}, {}-LN{}\n",
-                     plural(m.num_layers, "layer"), m.d_model, plural(m.num_heads, "head"), kv, m.feed_forward_size(),
-                     m.seq_len, window, m.norm_position == nn::NormPosition::pre ? "Pre" : "Post", vocabulary);
+  return fmt::format("model         {}, d_model {}, {}{}, {}, seq_len {}{}, {}{}\n", plural(m.num_layers, "layer"),
+                     m.d_model, plural(m.num_heads, "head"), kv,
+                     m.attention_only ? "no MLP" : fmt::format("d_ff {}", m.feed_forward_size()), m.seq_len, window,
+                     norm_text(m), vocabulary);
 }
 
 std::string batch_line(const Config& config, Device device) {

@@ -23,8 +23,9 @@ double mean_square(const nn::GptConfig& model, double variance) {
 //                         raises its logit by sqrt(d) |e_v|^2 / |x|. Without positions and sublayers, x = e_v and the
 //                         raise is s d. Under Pre-LN the MLPs, whose outputs add up in x, lower it: their hidden units
 //                         have the variance d s^2; with m = E[f(z)^2] the 2 L projections of std s / sqrt(2 L) yield
-//                         |x|^2 >= d s^2 (1 + d_ff m / 2). Under Post-LN each sublayer adds little to a stream
-//                         that is normalized again.
+//                         |x|^2 >= d s^2 (1 + d_ff m / 2). Under Post-LN each sublayer adds little to a stream that is
+//                         normalized again. With a sandwich each MLP adds |norm|^2 = d. With a norm of the embedding,
+//                         |e_v|^2 in x is d instead of d s^2, and the raise is less the less the MLPs weigh next to it.
 //
 // With a raised logit of the input token, the loss is ln(e^raise + V - 1) if that token is never the target, and less
 // by `raise` if it always is.
@@ -32,9 +33,15 @@ LossRange first_loss_range(const nn::GptConfig& model) {
   constexpr double kSigmas = 3;
   const double std = nn::GptConfig{}.init_std;
   const auto width = static_cast<double>(model.d_model), hidden = static_cast<double>(model.feed_forward_size());
-  const double mlps =
-      model.norm_position == nn::NormPosition::pre ? hidden * mean_square(model, width * std * std) / 2 : 0;
-  const double raise = model.tie_embeddings ? std * width / std::sqrt(1 + mlps) : 0;
+  const double own = model.embedding_norm ? width : width * std * std;
+  double added = 0;
+  if (model.norm_position == nn::NormPosition::pre) {
+    added = width * std * std * hidden * mean_square(model, width * std * std) / 2;
+  } else if (model.norm_position == nn::NormPosition::sandwich && !model.zero_init_projections) {
+    added = static_cast<double>(model.num_layers) * width;
+  }
+  if (model.attention_only) added = 0;
+  const double raise = model.tie_embeddings ? std * width / std::sqrt(1 + added / own) : 0;
   const double sigma = std * std::sqrt(width);
   // Computes ln(e^raise + V - 1) without overflow.
   const double base = raise + std::log1p(static_cast<double>(model.vocab_size - 1) * std::exp(-raise));

@@ -26,13 +26,17 @@ int64_t to_bytes(double bytes) { return static_cast<int64_t>(std::min(bytes, kMo
 double elements_per_block(const nn::GptConfig& m) {
   const int64_t kv = m.kv_heads() * m.head_size();
   const int64_t attention = 3 * m.d_model + 2 * kv + m.num_heads;  // norm output, Q, attention output, K, V, lse
-  const int64_t feed_forward = m.d_model + m.feed_forward_outputs() + m.feed_forward_size();
-  const int64_t residuals = 2 * m.d_model, statistics = 4;
-  return static_cast<double>(attention + feed_forward + residuals + statistics);
+  // The heads before the norm, and rstd of each.
+  const int64_t qk_norm = m.qk_norm ? m.d_model + 2 * kv + m.num_heads + m.kv_heads() : 0;
+  const int64_t feed_forward = m.attention_only ? 0 : m.d_model + m.feed_forward_outputs() + m.feed_forward_size();
+  // A norm saves its input, which is the residual stream or, with a sandwich, also the output of the sublayer.
+  const int64_t sublayers = m.attention_only ? 1 : 2, statistics = 2;
+  const int64_t norms = sublayers * (m.norm_position == nn::NormPosition::sandwich ? 2 : 1);
+  return static_cast<double>(attention + qk_norm + feed_forward + norms * (m.d_model + statistics));
 }
 
 double elements_outside(const nn::GptConfig& m) {
-  const int64_t embedding = 2 * m.d_model, last_norm = 2 * m.d_model;
+  const int64_t embedding = (m.embedding_norm ? 3 : 2) * m.d_model, last_norm = 2 * m.d_model;
   // The gradient of the logits reuses their memory, unless both the loss and the soft-capping need them.
   const int64_t logits = m.logit_softcap > 0 ? 2 * m.vocab_size : m.vocab_size;
   return static_cast<double>(embedding + last_norm + logits);

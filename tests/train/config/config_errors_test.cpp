@@ -98,8 +98,9 @@ TEST(ConfigErrorsTest, WrongTypesSayWhatWasFound) {
   expect_contains(config_error(file_with("model", "num_layers = true")), {"the boolean true", "must be an integer"});
   expect_contains(config_error(file_with("model", "bias = 1")), {"the integer 1", "must be true or false"});
   expect_contains(config_error(file_with("model", "norm_position = \"mid\"")),
-                  {"the string \"mid\"", "must be \"pre\" or \"post\""});
-  expect_contains(config_error(file_with("model", "norm_position = \"Pre\"")), {"must be \"pre\" or \"post\""});
+                  {"the string \"mid\"", "must be \"pre\", \"post\" or \"sandwich\""});
+  expect_contains(config_error(file_with("model", "norm_position = \"Pre\"")),
+                  {"must be \"pre\", \"post\" or \"sandwich\""});
   expect_contains(config_error(file_with("model", "position = \"\"")),
                   {"\"learned\", \"sinusoidal\", \"rope\", \"alibi\" or \"none\""});
 }
@@ -147,7 +148,7 @@ TEST(ConfigErrorsTest, ArgumentsThatAreNoValues) {
   for (const char* argument : {"num_layers=", "run_dir=", "norm_position= ", "optim.learning_rate="}) {
     expect_contains(config_error(kNgram, {argument}), {argument, "no value", "must be"});
   }
-  expect_contains(config_error(kNgram, {"norm_position=past"}), {"\"past\"", "\"pre\" or \"post\""});
+  expect_contains(config_error(kNgram, {"norm_position=past"}), {"\"past\"", "\"pre\", \"post\" or \"sandwich\""});
   expect_contains(config_error(kNgram, {"run_dir=\"a"}), {"train.run_dir"});
   expect_contains(config_error(kNgram, {"run_dir=\xff\xfe"}), {"train.run_dir"});
   expect_contains(config_error(kNgram, {std::string("run_dir=a\nb")}), {"without control characters"});

@@ -87,6 +87,7 @@ TEST(ConfigRulesTest, WhatHasNoEffectIsRefused) {
                           const std::string& condition) {
     expect_contains(config_error(kNgram, arguments), {"key " + key + " has no effect", condition});
   };
+  refused({"attention_only=true", "d_ff=5"}, "model.d_ff", "only for model.attention_only = false: remove it");
   refused({"offsets=[1]"}, "data.offsets", "data.source = \"skip\"");
   refused({"source=skip", "offsets=[1]", "order=3"}, "data.order", "data.source = \"ngram\"");
   for (const char* key : {"beta1=0.9", "beta2=0.95", "eps=1e-8"}) {

@@ -77,6 +77,9 @@ TEST(ConfigTest, GatedActivationsHaveTwoThirdsOfTheHiddenWidth) {
 
 TEST(ConfigTest, NamesAreTheirEnumerators) {
   const auto with = [](const char* argument) { return parse_config(kNgram, "a.toml", {argument}); };
+  EXPECT_EQ(with("norm=layer").model.norm, nn::NormKind::layer);
+  EXPECT_EQ(with("norm=rms").model.norm, nn::NormKind::rms);
+  EXPECT_EQ(with("norm_position=sandwich").model.norm_position, nn::NormPosition::sandwich);
   EXPECT_EQ(with("norm_position=pre").model.norm_position, nn::NormPosition::pre);
   EXPECT_EQ(with("norm_position=post").model.norm_position, nn::NormPosition::post);
   EXPECT_EQ(with("activation=gelu").model.activation, nn::Activation::gelu);

@@ -180,9 +180,10 @@ TEST(Trainer, MemoryIsFlatAndNoNodeOutlivesAStep) {
 }
 
 TEST(Trainer, EstimatesItsMemory) {
-  for (const char* recompute : {"recompute=false", "recompute=true"}) {
+  for (const char* form : {"recompute=false", "recompute=true", "norm=rms", "norm_position=sandwich", "qk_norm=true",
+                           "embedding_norm=true", "attention_only=true"}) {
     reset_memory_peaks(Device::cpu);
-    const Config config = tiny_config({recompute, "d_model=64", "seq_len=64", "num_layers=4"});
+    const Config config = tiny_config({form, "d_model=64", "seq_len=64", "num_layers=4"});
     Trainer trainer(config);
     trainer.train_step();
     const MemoryReport measured = memory_report(Device::cpu);
@@ -194,7 +195,7 @@ TEST(Trainer, EstimatesItsMemory) {
     EXPECT_TRUE(near(estimate.parameters, of(MemoryCategory::parameters), 0.1));
     EXPECT_TRUE(near(estimate.optimizer, of(MemoryCategory::optimizer), 0.1));
     EXPECT_TRUE(near(estimate.activations, of(MemoryCategory::activations), 0.3))
-        << recompute << " " << estimate.activations << " " << of(MemoryCategory::activations);
+        << form << " " << estimate.activations << " " << of(MemoryCategory::activations);
   }
 }
 
