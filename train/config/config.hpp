@@ -35,7 +35,8 @@ enum class DataSource {
 };
 enum class SequencePrefix { stationary, uniform };
 enum class OptimizerKind { adamw, sgd };
-enum class ScheduleKind { cosine, linear, constant };
+enum class ScheduleKind { cosine, linear, constant, wsd };
+enum class DecayKind { one_minus_sqrt, linear, cosine };
 enum class DeviceChoice { automatic, cpu, cuda };
 enum class FinalEval { full, subset, none };
 enum class ExistingRun { move, refuse };
@@ -81,6 +82,8 @@ struct OptimConfig {
   double min_learning_rate = 0.0;
   ScheduleKind schedule = ScheduleKind::cosine;
   int64_t warmup_steps = 0;
+  int64_t decay_steps = 0;  // wsd; filled in unless given
+  DecayKind decay = DecayKind::one_minus_sqrt;
   double weight_decay = 0.1;
   double momentum = 0.0;
   double beta1 = 0.9;

@@ -97,6 +97,19 @@ void lower_to_steps(Config& config, const char* key, int64_t& value) {
   value = steps;
 }
 
+// The decay of a shortened run must leave its warm-up.
+void lower_decay_steps(Config& config) {
+  const int64_t steps = config.train.steps, left = steps - config.optim.warmup_steps;
+  int64_t& value = config.optim.decay_steps;
+  if (value <= left || left < 1 || config.origin("optim.decay_steps").kind != OriginKind::file ||
+      config.origin("train.steps").kind != OriginKind::command_line)
+    return;
+  config.notices.push_back(
+      fmt::format("optim.decay_steps = {} exceeds train.steps = {} minus warmup_steps = {} and is lowered to {}", value,
+                  steps, config.optim.warmup_steps, left));
+  value = left;
+}
+
 void note_idle_seed(Config& config) {
   if (!config.given.contains("train.seed") || uses_train_seed(config)) return;
   config.notices.emplace_back(
@@ -129,6 +142,10 @@ void fill_in(Config& config) {
   if (uses_bpe(config.data) && !config.given.contains("data.vocab_size")) config.data.vocab_size = 512;
   config.model.num_kv_heads = config.model.kv_heads();
   config.model.d_ff = config.model.feed_forward_size();
+  if (!config.given.contains("optim.decay_steps")) {
+    const int64_t steps = config.train.steps, after_warmup = std::max<int64_t>(steps - config.optim.warmup_steps, 0);
+    config.optim.decay_steps = std::min(std::max<int64_t>(steps / 5, 1), after_warmup);
+  }
   if (!config.given.contains("data.alpha")) fill_in_alpha(config.data);
   if (config.train.run_dir.empty()) {
     // Set through the key, so that the resolved config can be parsed again.
@@ -238,6 +255,11 @@ void check_optim(const Config& config) {
                "warmup_steps = {0} is more than steps = {1}: set optim.warmup_steps to at most {1}, or for a short run "
                "of a longer schedule set train.steps to at least {0} and train.stop_after={1}",
                optim.warmup_steps, config.train.steps);
+  require_rule(optim.schedule != ScheduleKind::wsd || optim.decay_steps <= config.train.steps - optim.warmup_steps,
+               config, {"optim.decay_steps", "optim.warmup_steps", "train.steps"},
+               "warmup_steps = {} and decay_steps = {} are together more than steps = {}: lower one of them, or for a "
+               "short run of a longer schedule set train.stop_after",
+               optim.warmup_steps, optim.decay_steps, config.train.steps);
 }
 
 void check_train(const Config& config) {
@@ -329,8 +351,9 @@ void share_batch(Config& config, int64_t ranks) {
 void resolve_config(Config& config) {
   drop_overridden(config);
   check_presence(config);
-  fill_in(config);
   lower_to_steps(config, "optim.warmup_steps", config.optim.warmup_steps);
+  fill_in(config);
+  lower_decay_steps(config);
   lower_to_steps(config, "train.stop_after", config.train.stop_after);
   note_idle_seed(config);
   check_model(config);

@@ -9,14 +9,28 @@ void add_optim_keys(std::vector<KeySpec>& keys) {
   optim.add("learning_rate", &OptimConfig::learning_rate, number(1e-12, 1e30),
             "peak learning rate, reached at the end of warm-up");
   optim.add("min_learning_rate", &OptimConfig::min_learning_rate, number(0, 1e30), "final learning rate of the decay")
-      .only_with("optim.schedule", {"cosine", "linear"});
-  optim.add(
-      "schedule", &OptimConfig::schedule,
-      choice<ScheduleKind>(
-          {{"cosine", ScheduleKind::cosine}, {"linear", ScheduleKind::linear}, {"constant", ScheduleKind::constant}}),
-      "decay of the learning rate after warm-up");
+      .only_with("optim.schedule", {"cosine", "linear", "wsd"});
+  optim.add("schedule", &OptimConfig::schedule,
+            choice<ScheduleKind>({{"cosine", ScheduleKind::cosine},
+                                  {"linear", ScheduleKind::linear},
+                                  {"constant", ScheduleKind::constant},
+                                  {"wsd", ScheduleKind::wsd}}),
+            "decay of the learning rate after warm-up; \"wsd\": warm-up, stable, then decay in the last decay_steps");
   optim.add("warmup_steps", &OptimConfig::warmup_steps, integer(0, 1'000'000'000),
             "linear warm-up steps (at most train.steps)");
+  optim
+      .add("decay_steps", &OptimConfig::decay_steps, integer(1, 1'000'000'000),
+           "steps of the decay at the end of the run; before it, a resumed run may have more train.steps")
+      .default_is("20 % of train.steps, or what warm-up leaves of them")
+      .only_with("optim.schedule", {"wsd"})
+      .changeable();
+  optim
+      .add("decay", &OptimConfig::decay,
+           choice<DecayKind>(
+               {{"1-sqrt", DecayKind::one_minus_sqrt}, {"linear", DecayKind::linear}, {"cosine", DecayKind::cosine}}),
+           "shape of the decay from the peak to min_learning_rate")
+      .only_with("optim.schedule", {"wsd"})
+      .changeable();
   optim.add("weight_decay", &OptimConfig::weight_decay, number(0, 1000),
             "decoupled weight decay, on matrices and embeddings only");
   optim

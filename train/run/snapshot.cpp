@@ -100,6 +100,24 @@ Config saved_config(const CheckpointContent& content) {
   return read_from(content, [&] { return parse_config(content.text("config"), "config"); });
 }
 
+// Notice on a learning rate that is not what the run had planned for the next step; empty if it is.
+std::string learning_rate_jump(const Config& saved, const Config& now, int64_t step) {
+  const optim::ScheduleOptions before = schedule_options(saved), after = schedule_options(now);
+  const double planned = optim::learning_rate(before, std::min(step, saved.train.steps - 1));
+  const double next = optim::learning_rate(after, step);
+  if (step >= now.train.steps || std::abs(next - planned) <= 0.01 * planned) return {};
+  const std::string jump = fmt::format("the learning rate jumps from {:.3g} to {:.3g}: ", planned, next);
+  if (now.optim.schedule != ScheduleKind::wsd) {
+    return jump + fmt::format("train.steps (checkpoint: {}, current: {})", saved.train.steps, now.train.steps);
+  }
+  const int64_t last_at_peak = before.decay_start() + 1;
+  if (step <= last_at_peak) return jump + fmt::format("its decay now begins after step {}", after.decay_start() + 1);
+  return jump + fmt::format(
+                    "the checkpoint is of step {}, and the decay of its run began after step {}. To get what a run "
+                    "with these keys computes, resume from a checkpoint of step {} or before",
+                    step, last_at_peak, last_at_peak);
+}
+
 // Notices on keys that may change and did: "train.steps 600 -> 2000". The paths of the run and its data are printed
 // anyway.
 std::vector<std::string> changes_of(const Config& saved, const Config& now, int64_t step) {
@@ -112,13 +130,8 @@ std::vector<std::string> changes_of(const Config& saved, const Config& now, int6
     if (before != after) keys += fmt::format("{}{} {} -> {}", keys.empty() ? "" : ", ", key.path(), before, after);
   }
   if (!keys.empty()) changes.push_back("changed since the checkpoint: " + keys);
-  const double planned = optim::learning_rate(schedule_options(saved), std::min(step, saved.train.steps - 1));
-  const double next = optim::learning_rate(schedule_options(now), step);
-  if (step < now.train.steps && std::abs(next - planned) > 0.01 * planned) {
-    changes.push_back(
-        fmt::format("the learning rate jumps from {:.3g} to {:.3g}: train.steps (checkpoint: {}, current: {})", planned,
-                    next, saved.train.steps, now.train.steps));
-  }
+  const std::string jump = learning_rate_jump(saved, now, step);
+  if (!jump.empty()) changes.push_back(jump);
   return changes;
 }
 

@@ -116,12 +116,16 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const OptimConfig& c, const std
 
 optim::ScheduleOptions schedule_options(const Config& config) {
   using Kind = optim::ScheduleOptions::Kind;
-  constexpr Kind kKinds[] = {Kind::cosine, Kind::linear, Kind::constant};
+  using Decay = optim::ScheduleOptions::Decay;
+  constexpr Kind kKinds[] = {Kind::cosine, Kind::linear, Kind::constant, Kind::wsd};
+  constexpr Decay kDecays[] = {Decay::one_minus_sqrt, Decay::linear, Decay::cosine};
   return {.kind = kKinds[static_cast<size_t>(config.optim.schedule)],
           .peak = config.optim.learning_rate,
           .minimum = config.optim.min_learning_rate,
           .warmup_steps = config.optim.warmup_steps,
-          .total_steps = config.train.steps};
+          .total_steps = config.train.steps,
+          .decay_steps = config.optim.decay_steps,
+          .decay = kDecays[static_cast<size_t>(config.optim.decay)]};
 }
 
 }  // namespace heed::train

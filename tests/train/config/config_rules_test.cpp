@@ -81,7 +81,11 @@ TEST(ConfigRulesTest, WhatHasNoEffectIsRefused) {
   refused({"momentum=0.9"}, "optim.momentum", "optim.optimizer = \"sgd\"");
   refused({"optimizer=adamw", "momentum=0"}, "optim.momentum", "optim.optimizer = \"sgd\"");
   refused({"schedule=constant", "min_learning_rate=0"}, "optim.min_learning_rate",
-          "optim.schedule = \"cosine\" or \"linear\"");
+          "optim.schedule = \"cosine\", \"linear\" or \"wsd\"");
+  for (const char* key : {"decay_steps=5", "decay=linear"}) {
+    const std::string name(key, std::string(key).find('='));
+    refused({"schedule=cosine", key}, "optim." + name, "optim.schedule = \"wsd\"");
+  }
   expect_contains(config_error(file_with("optim", "optimizer = \"sgd\"\nbeta1 = 0.9")), {"tiny.toml:5:1: "});
 }
 
@@ -104,6 +108,30 @@ TEST(ConfigRulesTest, AChoiceOnTheCommandLineOverridesWhatTheFileSaysBesideIt) {
   const Config config = parse_config(file, "a.toml", {"schedule=constant"});
   EXPECT_NO_THROW(parse_config(config_to_toml(config), "b.toml"));
   expect_contains(config_error(file + "schedule = \"constant\"\n"), {"min_learning_rate has no effect"});
+}
+
+TEST(ConfigRulesTest, TheDecayIsAFifthOfTheRun) {
+  const auto decay_steps = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"schedule=wsd"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return parse_config(kNgram, "a.toml", arguments).optim.decay_steps;
+  };
+  EXPECT_EQ(decay_steps({"steps=1000"}), 200);
+  EXPECT_EQ(decay_steps({"steps=1000", "warmup_steps=900"}), 100);
+  EXPECT_EQ(decay_steps({"steps=3"}), 1);
+  EXPECT_EQ(decay_steps({"steps=3", "warmup_steps=3"}), 0);
+  EXPECT_EQ(decay_steps({"steps=100", "warmup_steps=40", "decay_steps=60"}), 60);
+  expect_contains(config_error(kNgram, {"schedule=wsd", "steps=100", "warmup_steps=40", "decay_steps=61"}),
+                  {"warmup_steps = 40", "decay_steps = 61", "steps = 100"});
+}
+
+TEST(ConfigRulesTest, AShorterRunLowersTheDecayOfTheFile) {
+  const std::string file = file_with("optim", "schedule = \"wsd\"\nwarmup_steps = 30\ndecay_steps = 200");
+  const Config config = parse_config(file + "[train]\nsteps = 1000\n", "a.toml", {"steps=100"});
+  EXPECT_EQ(config.optim.decay_steps, 70);
+  ASSERT_EQ(config.notices.size(), 1u);
+  expect_contains(config.notices[0], {"optim.decay_steps = 200", "train.steps = 100", "lowered to 70"});
+  expect_contains(config_error(file + "[train]\nsteps = 100\n"), {"tiny.toml", "decay_steps = 200"});
 }
 
 TEST(ConfigRulesTest, Texts) {

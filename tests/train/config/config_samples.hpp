@@ -66,6 +66,8 @@ inline const std::vector<KeySample>& key_samples() {
       {"optim", "min_learning_rate", "1e-05"},
       {"optim", "schedule", "\"linear\""},
       {"optim", "warmup_steps", "7"},
+      {"optim", "decay_steps", "11", {"optim.schedule=wsd"}},
+      {"optim", "decay", "\"cosine\"", {"optim.schedule=wsd"}},
       {"optim", "weight_decay", "0.01"},
       {"optim", "momentum", "0.7", {"optim.optimizer=sgd"}},
       {"optim", "beta1", "0.8"},

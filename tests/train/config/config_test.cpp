@@ -77,6 +77,7 @@ TEST(ConfigTest, NamesAreTheirEnumerators) {
   EXPECT_EQ(with("schedule=cosine").optim.schedule, ScheduleKind::cosine);
   EXPECT_EQ(with("schedule=linear").optim.schedule, ScheduleKind::linear);
   EXPECT_EQ(with("schedule=constant").optim.schedule, ScheduleKind::constant);
+  EXPECT_EQ(with("schedule=wsd").optim.schedule, ScheduleKind::wsd);
   EXPECT_EQ(with("device=auto").train.device, DeviceChoice::automatic);
   EXPECT_EQ(with("device=cpu").train.device, DeviceChoice::cpu);
   EXPECT_EQ(with("device=cuda").train.device, DeviceChoice::cuda);
