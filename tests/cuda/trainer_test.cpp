@@ -60,6 +60,7 @@ const Overrides kForms[] = {
     {"norm_position=post", "num_kv_heads=1", "tie_embeddings=true", "position=sinusoidal", "recompute=true"},
     {"activation=relu", "bias=false", "optimizer=sgd", "momentum=0.9", "learning_rate=0.02", "clip_norm=0",
      "micro_batch_size=6"},
+    {"optimizer=muon", "num_kv_heads=1", "adamw_learning_rate=3e-3", "vector_lr_scale=2"},
 };
 
 TEST_F(TrainerOnCuda, TakesTheSamePathAsTheCpu) {

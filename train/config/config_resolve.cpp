@@ -136,16 +136,23 @@ void fill_in_alpha(DataConfig& data) {
   if (data.is_markov_chain()) std::copy_n(kFirst, std::min(data.alpha.size(), std::size(kFirst)), data.alpha.begin());
 }
 
+void fill_in_optim(Config& config) {
+  OptimConfig& optim = config.optim;
+  const bool is_muon = optim.optimizer == OptimizerKind::muon;
+  if (!config.given.contains("optim.momentum")) optim.momentum = is_muon ? 0.95 : 0.0;
+  if (!config.given.contains("optim.adamw_learning_rate")) optim.adamw_learning_rate = optim.learning_rate;
+  if (config.given.contains("optim.decay_steps")) return;
+  const int64_t steps = config.train.steps, after_warmup = std::max<int64_t>(steps - optim.warmup_steps, 0);
+  optim.decay_steps = std::min(std::max<int64_t>(steps / 5, 1), after_warmup);
+}
+
 void fill_in(Config& config) {
   fill_in_seeds(config);
   if (config.data.is_synthetic()) config.model.vocab_size = config.data.synthetic_vocab_size();
   if (uses_bpe(config.data) && !config.given.contains("data.vocab_size")) config.data.vocab_size = 512;
   config.model.num_kv_heads = config.model.kv_heads();
   config.model.d_ff = config.model.feed_forward_size();
-  if (!config.given.contains("optim.decay_steps")) {
-    const int64_t steps = config.train.steps, after_warmup = std::max<int64_t>(steps - config.optim.warmup_steps, 0);
-    config.optim.decay_steps = std::min(std::max<int64_t>(steps / 5, 1), after_warmup);
-  }
+  fill_in_optim(config);
   if (!config.given.contains("data.alpha")) fill_in_alpha(config.data);
   if (config.train.run_dir.empty()) {
     // Set through the key, so that the resolved config can be parsed again.
@@ -251,6 +258,11 @@ void check_optim(const Config& config) {
                {"optim.learning_rate", "optim.min_learning_rate"},
                "min_learning_rate = {} is more than learning_rate = {}: change one of them", optim.min_learning_rate,
                optim.learning_rate);
+  require_rule(!config.model.tie_embeddings || optim.head_lr_scale == 1, config,
+               {"optim.head_lr_scale", "model.tie_embeddings"},
+               "head_lr_scale = {} is for a head of its own, but with tie_embeddings = true the head is the token "
+               "embedding: set optim.embedding_lr_scale instead, or model.tie_embeddings = false",
+               optim.head_lr_scale);
   require_rule(optim.warmup_steps <= config.train.steps, config, {"optim.warmup_steps", "train.steps"},
                "warmup_steps = {0} is more than steps = {1}: set optim.warmup_steps to at most {1}, or for a short run "
                "of a longer schedule set train.steps to at least {0} and train.stop_after={1}",

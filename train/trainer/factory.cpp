@@ -11,7 +11,9 @@
 #include "data/synthetic/uniform_prefix_dataset.hpp"
 #include "data/text_dataset.hpp"
 #include "optim/adamw.hpp"
+#include "optim/muon.hpp"
 #include "optim/sgd.hpp"
+#include "train/trainer/parameter_options.hpp"
 
 namespace heed::train {
 namespace {
@@ -105,13 +107,26 @@ Device choose_device(const Config& config) {
   return Device::cuda;
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const OptimConfig& c, const std::vector<optim::ParameterSpan>& spans) {
+std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::ParameterStore& store,
+                                                 comm::GradBuckets& buckets) {
+  const OptimConfig& c = config.optim;
   if (c.optimizer == OptimizerKind::sgd) {
-    return std::make_unique<optim::Sgd>(spans,
+    return std::make_unique<optim::Sgd>(buckets.spans(),
                                         optim::SgdOptions{.momentum = c.momentum, .weight_decay = c.weight_decay});
   }
-  return std::make_unique<optim::AdamW>(
-      spans, optim::AdamWOptions{.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay});
+  const optim::AdamWOptions adamw{.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay};
+  if (c.optimizer == OptimizerKind::adamw) return std::make_unique<optim::AdamW>(buckets.spans(), adamw);
+  using Scale = optim::MuonOptions::Scale;
+  const bool is_original = c.muon_scale == MuonScale::original;
+  std::function<void()> gather;
+  if (buckets.sharded()) gather = [&buckets] { buckets.all_gather_matrix_gradients(); };
+  return std::make_unique<optim::Muon>(
+      buckets.spans(), hidden_matrices(config.model, store),
+      optim::MuonOptions{.momentum = c.momentum,
+                         .weight_decay = c.weight_decay,
+                         .scale = is_original ? Scale::original : Scale::match_rms_adamw,
+                         .others = adamw},
+      gather);
 }
 
 optim::ScheduleOptions schedule_options(const Config& config) {

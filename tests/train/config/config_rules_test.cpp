@@ -76,10 +76,14 @@ TEST(ConfigRulesTest, WhatHasNoEffectIsRefused) {
   refused({"source=skip", "offsets=[1]", "order=3"}, "data.order", "data.source = \"ngram\"");
   for (const char* key : {"beta1=0.9", "beta2=0.95", "eps=1e-8"}) {
     const std::string name(key, std::string(key).find('='));
-    refused({"optimizer=sgd", key}, "optim." + name, "optim.optimizer = \"adamw\"");
+    refused({"optimizer=sgd", key}, "optim." + name, "optim.optimizer = \"adamw\" or \"muon\"");
   }
-  refused({"momentum=0.9"}, "optim.momentum", "optim.optimizer = \"sgd\"");
-  refused({"optimizer=adamw", "momentum=0"}, "optim.momentum", "optim.optimizer = \"sgd\"");
+  refused({"momentum=0.9"}, "optim.momentum", "optim.optimizer = \"sgd\" or \"muon\"");
+  refused({"optimizer=adamw", "momentum=0"}, "optim.momentum", "optim.optimizer = \"sgd\" or \"muon\"");
+  for (const char* key : {"muon_scale=original", "adamw_learning_rate=0.1"}) {
+    const std::string name(key, std::string(key).find('='));
+    refused({"optimizer=sgd", key}, "optim." + name, "optim.optimizer = \"muon\"");
+  }
   refused({"schedule=constant", "min_learning_rate=0"}, "optim.min_learning_rate",
           "optim.schedule = \"cosine\", \"linear\" or \"wsd\"");
   for (const char* key : {"decay_steps=5", "decay=linear"}) {
@@ -108,6 +112,20 @@ TEST(ConfigRulesTest, AChoiceOnTheCommandLineOverridesWhatTheFileSaysBesideIt) {
   const Config config = parse_config(file, "a.toml", {"schedule=constant"});
   EXPECT_NO_THROW(parse_config(config_to_toml(config), "b.toml"));
   expect_contains(config_error(file + "schedule = \"constant\"\n"), {"min_learning_rate has no effect"});
+}
+
+TEST(ConfigRulesTest, DefaultsOfMuon) {
+  const OptimConfig muon = parse_config(kNgram, "a.toml", {"optimizer=muon", "learning_rate=0.003"}).optim;
+  EXPECT_EQ(muon.momentum, 0.95);
+  EXPECT_EQ(muon.adamw_learning_rate, 0.003);
+  EXPECT_EQ(parse_config(kNgram, "a.toml", {"optimizer=muon", "momentum=0"}).optim.momentum, 0);
+  EXPECT_EQ(parse_config(kNgram, "a.toml", {"optimizer=sgd"}).optim.momentum, 0);
+}
+
+TEST(ConfigRulesTest, ATiedHeadHasNoLearningRateOfItsOwn) {
+  EXPECT_NO_THROW(parse_config(kNgram, "a.toml", {"head_lr_scale=2", "tie_embeddings=false"}));
+  expect_contains(config_error(kNgram, {"head_lr_scale=2"}),
+                  {"argument \"head_lr_scale=2\": ", "head_lr_scale = 2", "optim.embedding_lr_scale"});
 }
 
 TEST(ConfigRulesTest, TheDecayIsAFifthOfTheRun) {

@@ -74,6 +74,7 @@ TEST(ConfigTest, NamesAreTheirEnumerators) {
   EXPECT_EQ(with("position=none").model.position, nn::Position::none);
   EXPECT_EQ(with("optimizer=adamw").optim.optimizer, OptimizerKind::adamw);
   EXPECT_EQ(with("optimizer=sgd").optim.optimizer, OptimizerKind::sgd);
+  EXPECT_EQ(with("optimizer=muon").optim.optimizer, OptimizerKind::muon);
   EXPECT_EQ(with("schedule=cosine").optim.schedule, ScheduleKind::cosine);
   EXPECT_EQ(with("schedule=linear").optim.schedule, ScheduleKind::linear);
   EXPECT_EQ(with("schedule=constant").optim.schedule, ScheduleKind::constant);
