@@ -3,7 +3,6 @@
 #include "autograd/core/device.hpp"
 
 namespace heed::optim {
-namespace {
 
 void check(const AdamWOptions& options) {
   const auto require_beta = [](const char* argument, double beta) {
@@ -16,7 +15,19 @@ void check(const AdamWOptions& options) {
   require_not_negative("weight_decay", options.weight_decay);
 }
 
-}  // namespace
+void update_adamw(const ParameterSpan& span, const Tensor& m, const Tensor& v, const AdamWOptions& options,
+                  const StepScalars& scalars) {
+  HEED_DISPATCH(span.weights.device(), adamw_step,
+                {.weights = span.weights.ref(),
+                 .m = m.ref(),
+                 .v = v.ref(),
+                 .gradients = span.gradients,
+                 .scalars = scalars,
+                 .beta1 = options.beta1,
+                 .beta2 = options.beta2,
+                 .eps = options.eps,
+                 .weight_decay = span.decay ? options.weight_decay : 0.0});
+}
 
 AdamW::AdamW(std::vector<ParameterSpan> spans, const AdamWOptions& options)
     : Optimizer(std::move(spans)), options_(options) {
@@ -28,17 +39,7 @@ AdamW::AdamW(std::vector<ParameterSpan> spans, const AdamWOptions& options)
 }
 
 void AdamW::update(size_t span, const StepScalars& scalars) {
-  const ParameterSpan& p = spans()[span];
-  HEED_DISPATCH(p.weights.device(), adamw_step,
-                {.weights = p.weights.ref(),
-                 .m = m_[span].ref(),
-                 .v = v_[span].ref(),
-                 .gradients = p.gradients,
-                 .scalars = scalars,
-                 .beta1 = options_.beta1,
-                 .beta2 = options_.beta2,
-                 .eps = options_.eps,
-                 .weight_decay = p.decay ? options_.weight_decay : 0.0});
+  update_adamw(spans()[span], m_[span], v_[span], options_, scalars);
 }
 
 }  // namespace heed::optim

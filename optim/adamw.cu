@@ -23,7 +23,7 @@ struct Options {
 };
 
 __global__ void factors_kernel(Factors* factors, Options p) {
-  const double learning_rate = p.scalars.learning_rate.get();
+  const double learning_rate = p.scalars.rate();
   const auto t = static_cast<double>(p.scalars.optimizer_step.get());
   *factors = {.scale = static_cast<float>(p.scalars.gradient_scale.get()),
               .eps = static_cast<float>(p.eps),

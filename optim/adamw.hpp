@@ -21,6 +21,12 @@ struct AdamWOptions {
   double weight_decay = 0.1;
 };
 
+// Throws ValueError for options out of their range.
+void check(const AdamWOptions& options);
+// One step of a span with its m and v.
+void update_adamw(const ParameterSpan& span, const Tensor& m, const Tensor& v, const AdamWOptions& options,
+                  const StepScalars& scalars);
+
 class AdamW final : public Optimizer {
  public:
   // Throws ValueError for options out of their range, and as Optimizer does. State: m and v of each span.

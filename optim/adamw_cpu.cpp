@@ -25,7 +25,7 @@ void adamw_typed(const optim::AdamWStep& p, int64_t begin, int64_t end) {
   const hn::ScalableTag<T> d;
   const auto set = [&](double value) HWY_ATTR { return hn::Set(d, static_cast<T>(value)); };
   const auto t = static_cast<double>(p.scalars.optimizer_step.get());
-  const double learning_rate = p.scalars.learning_rate.get();
+  const double learning_rate = p.scalars.rate();
   const auto scale = set(p.scalars.gradient_scale.get()), eps = set(p.eps);
   const auto rate1 = set(1 - p.beta1), rate2 = set(1 - p.beta2);
   const auto rate = set(learning_rate / (1 - std::pow(p.beta1, t)));

@@ -1,5 +1,6 @@
 #include "optim/optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -61,6 +62,7 @@ Optimizer::Optimizer(std::vector<ParameterSpan> spans) : spans_(std::move(spans)
   require<ValueError>(!spans_.empty(), "optimizer: there are no parameters to update");
   for (size_t i = 0; i < spans_.size(); ++i) {
     require_flat(spans_[i], i, spans_[0].weights ? spans_[0].weights.dtype() : DType::f32);
+    require_not_negative("optimizer: learning_rate_scale", spans_[i].learning_rate_scale);
   }
   require_apart(spans_);
 }
@@ -85,7 +87,21 @@ void Optimizer::zero_grad() const {
 
 void Optimizer::update_all(const StepScalars& scalars) {
   ++steps_;
-  for (size_t span = 0; span < spans_.size(); ++span) update(span, scalars);
+  for (size_t span = 0; span < spans_.size(); ++span) {
+    StepScalars of_span = scalars;
+    of_span.learning_rate_scale = spans_[span].learning_rate_scale;
+    update(span, of_span);
+  }
+  update_matrices(scalars);
+}
+
+std::vector<std::string> Optimizer::state_names(const Tensor&) const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : state_) {
+    const std::string moment = name.substr(0, name.rfind('.'));
+    if (std::find(names.begin(), names.end(), moment) == names.end()) names.push_back(moment);
+  }
+  return names;
 }
 
 void Optimizer::restore_steps(int64_t steps) {

@@ -1,8 +1,9 @@
 // Optimizers over a few long spans of parameters.
 //
 // The parameters of a model are stored in flat buffers. A span is a contiguous range of weights with its gradients, and
-// weight decay applies to all of it or to none; an optimizer has no notion of layers. It updates the weights in place;
-// only zero_grad() changes the gradients. A training step with custom parameters:
+// weight decay and a factor on the learning rate apply to all of it; an optimizer has no notion of layers. It updates
+// the weights in place; only zero_grad() changes the gradients (and Muon, where it gathers shards). A training step
+// with custom parameters:
 //   Sgd optimizer(spans_of({weight, bias}), {.momentum = 0.9});
 //   optimizer.zero_grad(); backward(loss); optimizer.step(learning_rate);
 #pragma once
@@ -20,6 +21,7 @@ namespace heed::optim {
 struct ParameterSpan {
   Tensor weights, gradients;  // (N) each; one dtype for all spans, f32 or f64
   bool decay = false;         // whether weight decay applies
+  double learning_rate_scale = 1;
 };
 
 // Separate tensors as parameters, one span each. Gives a parameter without a gradient a gradient of zeros, for
@@ -33,6 +35,10 @@ struct StepScalars {
   DeviceScalar<double> learning_rate = 0, gradient_scale = 1;
   DeviceScalar<int64_t> optimizer_step = 1;  // 1 in the first
   DeviceScalar<int64_t> is_valid = 1;        // 0: weights and state do not change
+  double learning_rate_scale = 1;            // of the span
+
+  // The learning rate of the span. Call this where the kernel runs.
+  HEED_HOST_DEVICE double rate() const { return learning_rate.get() * learning_rate_scale; }
 };
 
 class Optimizer {
@@ -59,6 +65,9 @@ class Optimizer {
   void restore_steps(int64_t steps);
   // The tensors that the optimizer keeps between steps, by name: "m.0" is the m of span 0. They are not copies.
   const std::vector<std::pair<std::string, Tensor>>& state() const { return state_; }
+  // The names in state(), without the span, of a parameter with this gradient, which lies in the gradients of the spans
+  // or, if they are the shards of a rank, between them.
+  virtual std::vector<std::string> state_names(const Tensor& gradient) const;
 
  protected:
   // Throws ValueError without any span or if spans share memory, ShapeError if a span is not flat or lacks weights or
@@ -73,6 +82,8 @@ class Optimizer {
  private:
   void update_all(const StepScalars& scalars);
   virtual void update(size_t span, const StepScalars& scalars) = 0;
+  // Called after update() of all spans.
+  virtual void update_matrices(const StepScalars&) {}
 
   std::vector<ParameterSpan> spans_;
   std::vector<std::pair<std::string, Tensor>> state_;

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads) sgd_kernel(Elements p, Options optio
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
   const optim::StepScalars& scalars = options.scalars;
   if (scalars.is_valid.get() == 0) return;
-  const double learning_rate = scalars.learning_rate.get(), scale = scalars.gradient_scale.get();
+  const double learning_rate = scalars.rate(), scale = scalars.gradient_scale.get();
   // Without momentum one factor for the gradient: fewer roundings.
   const Factors f{.rate = static_cast<float>(p.v == nullptr ? learning_rate * scale : learning_rate),
                   .scale = static_cast<float>(scale),

@@ -14,7 +14,7 @@ namespace heed::cpu::HWY_NAMESPACE {
 template <class T>
 void sgd_typed(const optim::SgdStep& p, int64_t begin, int64_t end) {
   const hn::ScalableTag<T> d;
-  const double learning_rate = p.scalars.learning_rate.get();
+  const double learning_rate = p.scalars.rate();
   const auto rate = hn::Set(d, static_cast<T>(learning_rate * p.scalars.gradient_scale.get()));
   // lr * weight_decay, not 1 - lr * weight_decay, which loses too many digits in f32.
   const auto decay = hn::Set(d, static_cast<T>(learning_rate * p.weight_decay));
@@ -30,7 +30,7 @@ template <class T>
 void momentum_typed(const optim::SgdStep& p, int64_t begin, int64_t end) {
   const hn::ScalableTag<T> d;
   const auto set = [&](double value) HWY_ATTR { return hn::Set(d, static_cast<T>(value)); };
-  const double learning_rate = p.scalars.learning_rate.get();
+  const double learning_rate = p.scalars.rate();
   const auto rate = set(learning_rate), scale = set(p.scalars.gradient_scale.get()), momentum = set(p.momentum);
   const auto decay = set(learning_rate * p.weight_decay);
   const T* gradients = p.gradients.as<T>() + begin;

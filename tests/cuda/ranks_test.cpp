@@ -54,6 +54,7 @@ class RanksOnCuda : public CudaTest {
 const Overrides kForms[] = {{"clip_norm=1"},
                             {"micro_batch_size=1"},
                             {"shard_optimizer=true"},
+                            {"optimizer=muon", "shard_optimizer=true"},
                             {"shard_optimizer=true", "norm_position=post", "recompute=true", "tie_embeddings=false"}};
 const std::span<const Overrides> kSomeForms = std::span(kForms).subspan(1, 2);
 

@@ -64,6 +64,8 @@ const Overrides kForms[] = {
      "micro_batch_size=6"},
     // Without biases: the gradient of a key bias is nearly rounding alone, which AdamW turns into whole steps.
     {"position=rope", "activation=swiglu", "logit_softcap=3", "rope_fraction=0.5", "bias=false"},
+    {"optimizer=muon", "num_kv_heads=1", "adamw_learning_rate=3e-3", "vector_lr_scale=2"},
+    {"position=alibi", "sliding_window=5", "window_pattern=LS", "bias=false", "attention_dropout=0.1"},
 };
 
 TEST_F(TrainerOnCuda, TakesTheSamePathAsTheCpu) {

@@ -24,8 +24,8 @@ OPTIM = [
     Mutant(
         "adamw_decays_both_groups",
         "optim/adamw.cpp",
-        "p.decay ? options_.weight_decay : 0.0",
-        "options_.weight_decay",
+        "span.decay ? options.weight_decay : 0.0",
+        "options.weight_decay",
         "optim_tests AdamW.*",
     ),
     Mutant(
@@ -48,6 +48,34 @@ OPTIM = [
         "o.peak * static_cast<double>(step + 1)",
         "o.peak * static_cast<double>(step)",
         "optim_tests Schedule.*",
+    ),
+    Mutant(
+        "wsd_without_its_stable_part",
+        "optim/schedule.cpp",
+        "  if (step < start) return o.peak;\n",
+        "",
+        "optim_tests Schedule.*",
+    ),
+    Mutant(
+        "muon_without_nesterov",
+        "optim/muon_cpu.cpp",
+        "store(average(new_m, g), update);",
+        "store(new_m, update);",
+        "optim_tests Muon.*",
+    ),
+    Mutant(
+        "muon_scales_weight_decay",
+        "optim/muon.cpp",
+        "options_.weight_decay / scale",
+        "options_.weight_decay",
+        "optim_tests Muon.*",
+    ),
+    Mutant(
+        "newton_schulz_of_the_larger_side",
+        "optim/newton_schulz.cpp",
+        ".transpose_a = tall, .transpose_b = !tall",
+        ".transpose_a = false, .transpose_b = true",
+        "optim_tests NewtonSchulz.*",
     ),
 ]
 

@@ -10,10 +10,12 @@ A fixture has the layout of a heed checkpoint (train/checkpoint/hdf5_image.hpp):
     tensors/PRECISION/…       what PyTorch computes in f32 and in f64: logits and gradients/NAME of the first step,
                               losses and norms (before clipping) of all
     texts/config              the resolved config
-    texts/text                of trainer.h5: what its config trains on
+    texts/text                of trainer.h5 and trainer_muon.h5: what its config trains on
+muon.h5 has matrices alone: tensors/CASE/weights, gradients of each step, and what the weights become.
 """
 
 import argparse
+import itertools
 import pathlib
 import subprocess
 import tempfile
@@ -24,7 +26,7 @@ import h5py
 import numpy as np
 import torch
 
-from torch_gpt import IGNORED, build, loss_of, make_optimizer, read_checkpoint, train_step
+from torch_gpt import IGNORED, Muon, build, loss_of, make_optimizer, read_checkpoint, train_step
 
 FIXTURES = pathlib.Path(__file__).parent / "fixtures"
 DTYPES = {"f32": torch.float32, "f64": torch.float64}
@@ -57,6 +59,13 @@ batch_size = 3
 micro_batch_size = {micro}
 precision = "f32"
 """
+MUON = """optimizer = "muon"
+muon_scale = "original"
+momentum = 0.9
+adamw_learning_rate = 3e-2
+schedule = "wsd"
+decay_steps = 4
+[train]"""
 NGRAM = 'source = "ngram"\nvocab_size = 13\norder = 2'
 CASES = [  # norm, num_kv_heads, tied, position, activation, bias
     ("pre", 6, True, "learned", "gelu", True),
@@ -113,14 +122,40 @@ def write_fixture(path, config_text, text, weights, inputs, targets):
     for name, dtype in DTYPES.items():
         found = results(tomllib.loads(config_text), weights, inputs, targets, dtype)
         tensors |= {f"{name}/{key}": values for key, values in found.items()}
+    write_tensors(path, tensors, {"config": config_text, "text": text})
+
+
+def write_tensors(path, tensors, texts):
     with h5py.File(path, "w", libver=("v110", "v110")) as file:
         groups = {name.rsplit("/", 1)[0] for name in tensors if "/" in name}
         for group in ("tensors", "integers", "reals", "texts", *sorted(f"tensors/{name}" for name in groups)):
             file.create_group(group)  # not left to the datasets, whose groups would get the time of day
         for name, values in tensors.items():
             file[f"tensors/{name}"] = values.numpy()
-        for name, value in (("config", config_text), ("text", text)):
+        for name, value in texts.items():
             file[f"texts/{name}"] = np.frombuffer(value.encode(), dtype=np.uint8)
+
+
+def write_muon_fixture(path):
+    """Ten steps of a wide and a tall matrix: in f64, and by torch.optim.Muon, whose Newton-Schulz is in bf16."""
+    tensors = {}
+    for shape, scale in itertools.product(((12, 20), (20, 12)), ("original", "match_rms_adamw")):
+        name = f"{shape[0]}x{shape[1]}_{scale}"
+        weights, gradients = torch.randn(shape), torch.randn(10, *shape)
+        tensors |= {f"{name}/weights": weights, f"{name}/gradients": gradients}
+        for kind in ("f64", "torch"):
+            w = weights.double().requires_grad_()
+            own = dict(momentum=0.9, weight_decay=0.2, scale=scale)
+            library = dict(lr=0.05, momentum=0.9, weight_decay=0.2, adjust_lr_fn=scale)
+            optimizer = Muon([{"params": [w]}], **own) if kind == "f64" else torch.optim.Muon([w], **library)
+            optimizer.param_groups[0]["lr"] = 0.05
+            for gradient in gradients.double():
+                w.grad = gradient.clone()
+                optimizer.step()
+            tensors[f"{name}/{kind}"] = w.detach()
+        away = (tensors[f"{name}/f64"] - tensors[f"{name}/torch"]).norm() / (tensors[f"{name}/f64"] - weights).norm()
+        print(f"{name}: torch.optim.Muon is {away:.2%} of the updates away")
+    write_tensors(path, tensors, {})
 
 
 def made_by_heed(heed, config_text, folder):
@@ -168,6 +203,11 @@ def make_fixtures(heed):
     tokens = torch.tensor([sorted(set(TEXT)).index(letter) for letter in TEXT])
     inputs, targets = (part.expand(10, 3, 7) for part in (tokens[:-1], tokens[1:]))
     write_fixture(FIXTURES / "trainer.h5", config, TEXT + TEXT, weights, inputs, targets)
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "text.txt").write_text(TEXT + TEXT)
+        config, weights = made_by_heed(heed, BASE.format(**settings).replace("[train]", MUON), folder)
+    write_fixture(FIXTURES / "trainer_muon.h5", config, TEXT + TEXT, weights, inputs, targets)
+    write_muon_fixture(FIXTURES / "muon.h5")
 
 
 def check(path):

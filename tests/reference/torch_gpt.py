@@ -179,9 +179,70 @@ def loss_of(logits, targets, count):
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum") / count
 
 
+def newton_schulz(x):
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(5):
+        gram = x @ x.T
+        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+    return x
+
+
+class Muon(torch.optim.Optimizer):
+    """As torch.optim.Muon, in the dtype of the weights, where that is in bf16, and for parameters of several matrices, one
+    below the other: a group's "rows" are theirs."""
+
+    def __init__(self, groups, momentum, weight_decay, scale):
+        defaults = dict(lr=0.0, momentum=momentum, weight_decay=weight_decay, scale=scale, rows=None)
+        super().__init__(groups, defaults)
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for w in group["params"]:
+                momentum = group["momentum"]
+                m = self.state[w].setdefault("m", torch.zeros_like(w)).lerp_(w.grad, 1 - momentum)
+                w.mul_(1 - group["lr"] * group["weight_decay"])
+                for part, update in zip(*(t.split(group["rows"] or len(w)) for t in (w, w.grad.lerp(m, momentum)))):
+                    rows, columns = part.shape
+                    scale = max(1, rows / columns) ** 0.5
+                    if group["scale"] == "match_rms_adamw":
+                        scale = 0.2 * max(rows, columns) ** 0.5
+                    part.sub_(newton_schulz(update), alpha=group["lr"] * scale)
+
+
+class MuonAndAdamW:
+    def __init__(self, model, c):
+        hidden = {name: p for name, p in model.named_parameters() if p.dim() == 2 and name.startswith("blocks.")}
+        others = [p for name, p in model.named_parameters() if name not in hidden]
+        groups = []
+        for name, p in hidden.items():
+            attention = model.get_submodule(name.rsplit(".", 2)[0])
+            qkv = [count * attention.size for count in attention.heads] if name.endswith("qkv.weight") else None
+            groups.append({"params": [p], "rows": qkv})
+        self.muon = Muon(groups, c["momentum"], c["weight_decay"], c["muon_scale"])
+        self.adamw = make_adamw(others, c)
+        for group in self.adamw.param_groups:
+            group["lr_scale"] = c["adamw_learning_rate"] / c["learning_rate"]
+        self.param_groups = self.muon.param_groups + self.adamw.param_groups
+
+    def zero_grad(self, set_to_none):
+        for optimizer in (self.muon, self.adamw):
+            optimizer.zero_grad(set_to_none)
+
+    def step(self):
+        for optimizer in (self.muon, self.adamw):
+            optimizer.step()
+
+
 def make_optimizer(model, c, fused=False):
-    decayed = [p for p in model.parameters() if p.dim() >= 2]
-    others = [p for p in model.parameters() if p.dim() < 2]
+    if c.get("optimizer") == "muon":
+        return MuonAndAdamW(model, c)
+    return make_adamw(list(model.parameters()), c, fused)
+
+
+def make_adamw(parameters, c, fused=False):
+    decayed = [p for p in parameters if p.dim() >= 2]
+    others = [p for p in parameters if p.dim() < 2]
     groups = [{"params": decayed, "weight_decay": c["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
     groups = [group for group in groups if group["params"]]
     return torch.optim.AdamW(groups, lr=0.0, betas=(c["beta1"], c["beta2"]), eps=c["eps"], fused=fused)
@@ -191,10 +252,13 @@ def learning_rate(config, step):
     c, peak, warmup = config["optim"], config["optim"]["learning_rate"], config["optim"]["warmup_steps"]
     if step < warmup:
         return peak * (step + 1) / (warmup + 1)
-    if c["schedule"] == "constant":
+    steps, is_wsd = config["train"]["steps"], c["schedule"] == "wsd"
+    start = steps - c["decay_steps"] if is_wsd else warmup
+    if c["schedule"] == "constant" or step < start:
         return peak
-    done = (step - warmup) / (config["train"]["steps"] - warmup)
-    share = 1 - done if c["schedule"] == "linear" else (1 + math.cos(math.pi * done)) / 2
+    done = (step - start) / (steps - start)
+    shape = c["decay"] if is_wsd else c["schedule"]
+    share = {"linear": 1 - done, "1-sqrt": 1 - done**0.5, "cosine": (1 + math.cos(math.pi * done)) / 2}[shape]
     return c["min_learning_rate"] + (peak - c["min_learning_rate"]) * share
 
 
@@ -211,7 +275,7 @@ def train_step(model, optimizer, config, step, inputs, targets, precision=contex
         total += loss.detach().double()
     norm = nn.utils.clip_grad_norm_(model.parameters(), config["optim"]["clip_norm"] or math.inf)
     for group in optimizer.param_groups:
-        group["lr"] = learning_rate(config, step)
+        group["lr"] = learning_rate(config, step) * group.get("lr_scale", 1)
     optimizer.step()
     return float(total), float(norm)
 

@@ -36,6 +36,11 @@ inline constexpr double kSigmas = 5.0;
 inline constexpr double kF32 = 1e-5;
 // Values quoted with six digits.
 inline constexpr double kSixDigits = 1e-6;
+// Elements of a matrix after newton_schulz() in f32: five steps multiply the rounding of a small singular value by up
+// to 3.4445^5.
+inline constexpr double kNewtonSchulzF32 = 500 * 0x1p-23;
+// torch.optim.Muon, whose newton_schulz() is in bf16, as a share of the norm of ten updates. Measured: 0.0046.
+inline constexpr double kTorchMuonBf16 = 0.01;
 // The same model in PyTorch, as a share of a tensor's norm, over up to ten steps: other orders of summation, whose
 // roundings AdamW carries on. Measured: 2e-15 in f64, 1e-6 in f32.
 inline constexpr double kTorchF64 = 1e-9;

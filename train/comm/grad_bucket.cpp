@@ -21,17 +21,49 @@ class ObserverGuard {
 
 }  // namespace
 
-GradBuckets::GradBuckets(Communicator& communicator, nn::ParameterStore& store, bool sharded)
-    : communicator_(communicator), store_(store), sharded_(sharded && communicator.size() > 1) {
+GradBuckets::GradBuckets(Communicator& communicator, nn::ParameterStore& store, bool sharded,
+                         std::vector<EntryOptions> options)
+    : communicator_(communicator),
+      store_(store),
+      sharded_(sharded && communicator.size() > 1),
+      options_(std::move(options)) {
+  options_.resize(store_.entries().size());
   cut_into_buckets();
   if (sharded_) {
     shard();
     return;
   }
-  for (const nn::ParameterGroup& group : store_.groups()) {
-    span_groups_.push_back(static_cast<int>(spans_.size()));
-    spans_.push_back({.weights = group.weights, .gradients = group.gradients, .decay = group.decay});
+  for (size_t g = 0; g < store_.groups().size(); ++g) {
+    const nn::ParameterGroup& group = store_.groups()[g];
+    cut_into_spans({.weights = group.weights, .gradients = group.gradients, .decay = group.decay},
+                   {.group = static_cast<int>(g), .begin = 0});
   }
+}
+
+// A cut is where a parameter begins whose options differ from those of the one before it. The padding after a parameter
+// belongs to it.
+void GradBuckets::cut_into_spans(const optim::ParameterSpan& shard, const Place& place) {
+  shards_.push_back(shard);
+  const int64_t end = place.begin + shard.weights.numel();
+  int64_t begin = place.begin;
+  EntryOptions options;
+  const auto add = [&](int64_t until) {
+    if (until == begin && until < end) return;
+    const int64_t first = begin - place.begin;
+    spans_.push_back({.weights = shard.weights.slice(first, {until - begin}),
+                      .gradients = shard.gradients.slice(first, {until - begin}),
+                      .decay = shard.decay,
+                      .learning_rate_scale = options.learning_rate_scale});
+    places_.push_back({.group = place.group, .begin = begin});
+    begin = until;
+  };
+  for (size_t e = options_.size(); e-- > 0;) {  // in the order of their offsets
+    const nn::ParameterStore::Entry& entry = store_.entries()[e];
+    if (entry.group != place.group || entry.offset >= end) continue;
+    if (entry.offset > begin && options_[e] != options) add(entry.offset);
+    options = options_[e];
+  }
+  add(end);
 }
 
 void GradBuckets::cut_into_buckets() {
@@ -73,9 +105,12 @@ void GradBuckets::sort_by_last_parameter() {
                    [&](const Bucket& a, const Bucket& b) { return last(a) > last(b); });
 }
 
+int64_t GradBuckets::own_begin(const Bucket& bucket) const {
+  return bucket.begin + communicator_.rank() * (bucket.length / communicator_.size());
+}
+
 Tensor GradBuckets::own_part(const Tensor& flat, const Bucket& bucket) const {
-  const int64_t length = bucket.length / communicator_.size();
-  return flat.slice(bucket.begin + communicator_.rank() * length, {length});
+  return flat.slice(own_begin(bucket), {bucket.length / communicator_.size()});
 }
 
 void GradBuckets::shard() {
@@ -87,8 +122,8 @@ void GradBuckets::shard() {
       copy_elements_to(kept.ref(), weights);
       weights = kept;
     }
-    spans_.push_back({.weights = weights, .gradients = own_part(group.gradients, bucket), .decay = group.decay});
-    span_groups_.push_back(bucket.group);
+    cut_into_spans({.weights = weights, .gradients = own_part(group.gradients, bucket), .decay = group.decay},
+                   {.group = bucket.group, .begin = own_begin(bucket)});
   }
   for (size_t g = 0; g < store_.groups().size(); ++g) {
     if (store_.groups()[g].copies) store_.release_weights(static_cast<int>(g));
@@ -147,12 +182,24 @@ void GradBuckets::all_gather_parameters() {
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     const nn::ParameterGroup& group = store_.groups()[static_cast<size_t>(bucket.group)];
-    if (group.copies) {
-      const int64_t own_begin = bucket.begin + communicator_.rank() * (bucket.length / communicator_.size());
-      store_.update_copies(bucket.group, own_begin, spans_[b].weights);
-    }
+    if (group.copies) store_.update_copies(bucket.group, own_begin(bucket), shards_[b].weights);
     const Tensor& shared = group.copies ? group.copies : group.weights;
     communicator_.start_all_gather(shared.slice(bucket.begin, {bucket.length}).ref());
+  }
+  communicator_.wait();
+}
+
+bool GradBuckets::has_hidden_matrices(const Bucket& bucket) const {
+  return std::any_of(bucket.entries.begin(), bucket.entries.end(),
+                     [&](size_t entry) { return options_[entry].is_hidden_matrix; });
+}
+
+void GradBuckets::all_gather_matrix_gradients() {
+  if (!sharded_) return;
+  for (const Bucket& bucket : buckets_) {
+    if (!has_hidden_matrices(bucket)) continue;
+    const Tensor& gradients = store_.groups()[static_cast<size_t>(bucket.group)].gradients;
+    communicator_.start_all_gather(gradients.slice(bucket.begin, {bucket.length}).ref());
   }
   communicator_.wait();
 }
@@ -160,22 +207,33 @@ void GradBuckets::all_gather_parameters() {
 std::vector<size_t> GradBuckets::spans_of(int group) const {
   std::vector<size_t> spans;
   for (size_t span = 0; span < spans_.size(); ++span) {
-    if (span_groups_[span] == group) spans.push_back(span);
+    if (places_[span].group == group) spans.push_back(span);
   }
   return spans;
 }
 
 Tensor GradBuckets::whole(int group, const std::vector<Tensor>& own, bool wanted) const {
-  if (!sharded_) return own.at(0);
   const Tensor& gradients = store_.groups().at(static_cast<size_t>(group)).gradients;
+  if (!sharded_ && own.at(0) && own[0].shape() == gradients.shape()) return own[0];
+  const std::vector<size_t> spans = spans_of(group);
+  // Copies those of `own` that are within `to`, which begins at element `begin` of the group.
+  const auto put = [&](const Tensor& to, int64_t begin) {
+    for (size_t i = 0; i < spans.size(); ++i) {
+      const int64_t offset = places_[spans[i]].begin - begin;
+      if (!own.at(i) || offset < 0 || offset >= to.numel()) continue;
+      copy_elements_to(to.slice(offset, own[i].shape()).ref(), own[i]);
+    }
+  };
   Tensor all;
-  if (wanted) all = empty(gradients.shape(), gradients.dtype(), Device::cpu, MemoryCategory::workspace);
-  size_t next = 0;
+  if (wanted) all = zeros(gradients.shape(), gradients.dtype(), Device::cpu, MemoryCategory::workspace);
+  if (!sharded_) {
+    if (wanted) put(all, 0);
+    return all;
+  }
   for (const Bucket& bucket : buckets_) {
     if (bucket.group != group) continue;
-    const Tensor part = empty({bucket.length}, gradients.dtype(), gradients.device(), MemoryCategory::workspace);
-    const int64_t length = bucket.length / communicator_.size();
-    copy_elements_to(part.slice(communicator_.rank() * length, {length}).ref(), own.at(next++));
+    const Tensor part = zeros({bucket.length}, gradients.dtype(), gradients.device(), MemoryCategory::workspace);
+    put(part, bucket.begin);
     communicator_.start_all_gather(part.ref());
     communicator_.wait();
     const Waiting waiting(communicator_.ranks(), "the all-gather of a shard");
@@ -186,10 +244,9 @@ Tensor GradBuckets::whole(int group, const std::vector<Tensor>& own, bool wanted
 }
 
 void GradBuckets::scatter_full(int group, const Tensor& whole, const std::vector<Tensor>& own) const {
-  if (!sharded_) return copy_elements_to(own.at(0).ref(), whole);
-  size_t next = 0;
-  for (const Bucket& bucket : buckets_) {
-    if (bucket.group == group) copy_elements_to(own.at(next++).ref(), own_part(whole, bucket));
+  const std::vector<size_t> spans = spans_of(group);
+  for (size_t i = 0; i < spans.size(); ++i) {
+    if (own.at(i)) copy_elements_to(own[i].ref(), whole.slice(places_[spans[i]].begin, own[i].shape()));
   }
 }
 

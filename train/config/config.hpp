@@ -34,8 +34,10 @@ enum class DataSource {
   tokens
 };
 enum class SequencePrefix { stationary, uniform };
-enum class OptimizerKind { adamw, sgd };
-enum class ScheduleKind { cosine, linear, constant };
+enum class OptimizerKind { adamw, sgd, muon };
+enum class MuonScale { match_rms_adamw, original };
+enum class ScheduleKind { cosine, linear, constant, wsd };
+enum class DecayKind { one_minus_sqrt, linear, cosine };
 enum class DeviceChoice { automatic, cpu, cuda };
 enum class FinalEval { full, subset, none };
 enum class ExistingRun { move, refuse };
@@ -82,8 +84,16 @@ struct OptimConfig {
   double min_learning_rate = 0.0;
   ScheduleKind schedule = ScheduleKind::cosine;
   int64_t warmup_steps = 0;
+  int64_t decay_steps = 0;  // wsd; filled in unless given
+  DecayKind decay = DecayKind::one_minus_sqrt;
   double weight_decay = 0.1;
-  double momentum = 0.0;
+  double momentum = 0.0;  // sgd, muon; filled in for muon unless given
+  MuonScale muon_scale = MuonScale::match_rms_adamw;
+  double adamw_learning_rate = 0.0;  // muon: of the parameters that AdamW updates; filled in unless given
+  // Factors on the learning rate.
+  double embedding_lr_scale = 1.0;
+  double head_lr_scale = 1.0;
+  double vector_lr_scale = 1.0;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;

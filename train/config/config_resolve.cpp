@@ -97,6 +97,19 @@ void lower_to_steps(Config& config, const char* key, int64_t& value) {
   value = steps;
 }
 
+// The decay of a shortened run must leave its warm-up.
+void lower_decay_steps(Config& config) {
+  const int64_t steps = config.train.steps, left = steps - config.optim.warmup_steps;
+  int64_t& value = config.optim.decay_steps;
+  if (value <= left || left < 1 || config.origin("optim.decay_steps").kind != OriginKind::file ||
+      config.origin("train.steps").kind != OriginKind::command_line)
+    return;
+  config.notices.push_back(
+      fmt::format("optim.decay_steps = {} exceeds train.steps = {} minus warmup_steps = {} and is lowered to {}", value,
+                  steps, config.optim.warmup_steps, left));
+  value = left;
+}
+
 void note_idle_seed(Config& config) {
   if (!config.given.contains("train.seed") || uses_train_seed(config)) return;
   config.notices.emplace_back(
@@ -123,12 +136,23 @@ void fill_in_alpha(DataConfig& data) {
   if (data.is_markov_chain()) std::copy_n(kFirst, std::min(data.alpha.size(), std::size(kFirst)), data.alpha.begin());
 }
 
+void fill_in_optim(Config& config) {
+  OptimConfig& optim = config.optim;
+  const bool is_muon = optim.optimizer == OptimizerKind::muon;
+  if (!config.given.contains("optim.momentum")) optim.momentum = is_muon ? 0.95 : 0.0;
+  if (!config.given.contains("optim.adamw_learning_rate")) optim.adamw_learning_rate = optim.learning_rate;
+  if (config.given.contains("optim.decay_steps")) return;
+  const int64_t steps = config.train.steps, after_warmup = std::max<int64_t>(steps - optim.warmup_steps, 0);
+  optim.decay_steps = std::min(std::max<int64_t>(steps / 5, 1), after_warmup);
+}
+
 void fill_in(Config& config) {
   fill_in_seeds(config);
   if (config.data.is_synthetic()) config.model.vocab_size = config.data.synthetic_vocab_size();
   if (uses_bpe(config.data) && !config.given.contains("data.vocab_size")) config.data.vocab_size = 512;
   config.model.num_kv_heads = config.model.kv_heads();
   config.model.d_ff = config.model.feed_forward_size();
+  fill_in_optim(config);
   if (!config.given.contains("data.alpha")) fill_in_alpha(config.data);
   if (config.train.run_dir.empty()) {
     // Set through the key, so that the resolved config can be parsed again.
@@ -241,10 +265,20 @@ void check_optim(const Config& config) {
                {"optim.learning_rate", "optim.min_learning_rate"},
                "min_learning_rate = {} is more than learning_rate = {}: change one of them", optim.min_learning_rate,
                optim.learning_rate);
+  require_rule(!config.model.tie_embeddings || optim.head_lr_scale == 1, config,
+               {"optim.head_lr_scale", "model.tie_embeddings"},
+               "head_lr_scale = {} is for a head of its own, but with tie_embeddings = true the head is the token "
+               "embedding: set optim.embedding_lr_scale instead, or model.tie_embeddings = false",
+               optim.head_lr_scale);
   require_rule(optim.warmup_steps <= config.train.steps, config, {"optim.warmup_steps", "train.steps"},
                "warmup_steps = {0} is more than steps = {1}: set optim.warmup_steps to at most {1}, or for a short run "
                "of a longer schedule set train.steps to at least {0} and train.stop_after={1}",
                optim.warmup_steps, config.train.steps);
+  require_rule(optim.schedule != ScheduleKind::wsd || optim.decay_steps <= config.train.steps - optim.warmup_steps,
+               config, {"optim.decay_steps", "optim.warmup_steps", "train.steps"},
+               "warmup_steps = {} and decay_steps = {} are together more than steps = {}: lower one of them, or for a "
+               "short run of a longer schedule set train.stop_after",
+               optim.warmup_steps, optim.decay_steps, config.train.steps);
 }
 
 void check_train(const Config& config) {
@@ -336,8 +370,9 @@ void share_batch(Config& config, int64_t ranks) {
 void resolve_config(Config& config) {
   drop_overridden(config);
   check_presence(config);
-  fill_in(config);
   lower_to_steps(config, "optim.warmup_steps", config.optim.warmup_steps);
+  fill_in(config);
+  lower_decay_steps(config);
   lower_to_steps(config, "train.stop_after", config.train.stop_after);
   note_idle_seed(config);
   check_model(config);

@@ -17,10 +17,27 @@ using Entry = nn::ParameterStore::Entry;
 
 std::string parameter_name(const Entry& entry) { return "parameters/" + entry.name; }
 
-// Groups the optimizer's flat state "<moment>.<span>" by moment: the tensors of all spans, in their order.
-std::map<std::string, std::vector<Tensor>> moments_of(const optim::Optimizer& optimizer) {
+std::vector<std::string> moments_of(const Trainer& trainer, const Entry& entry) {
+  return trainer.optimizer().state_names(entry.tensor.grad());
+}
+
+bool has_moment(const Trainer& trainer, const Entry& entry, const std::string& moment) {
+  const std::vector<std::string> names = moments_of(trainer, entry);
+  return std::find(names.begin(), names.end(), moment) != names.end();
+}
+
+// Groups the optimizer's flat state "<moment>.<span>" by moment: the tensors of all spans, empty where a span has none.
+// The moments are the same on all ranks, also one that no span of this rank has.
+std::map<std::string, std::vector<Tensor>> moments_of(const Trainer& trainer) {
   std::map<std::string, std::vector<Tensor>> moments;
-  for (const auto& [name, flat] : optimizer.state()) moments[name.substr(0, name.rfind('.'))].push_back(flat);
+  for (const Entry& entry : trainer.model().parameters().entries()) {
+    for (const std::string& moment : moments_of(trainer, entry)) moments[moment];
+  }
+  for (auto& [moment, tensors] : moments) tensors.resize(trainer.buckets().spans().size());
+  for (const auto& [name, flat] : trainer.optimizer().state()) {
+    const size_t dot = name.rfind('.');
+    moments.at(name.substr(0, dot)).at(std::stoul(name.substr(dot + 1))) = flat;
+  }
   return moments;
 }
 
@@ -34,6 +51,13 @@ std::string moment_name(const std::string& moment, const Entry& entry) {
   return "optimizer/" + moment + "/" + entry.name;
 }
 
+// The name of a moment in the checkpoint, as a function of the parameter: empty if it has no such moment.
+auto name_of(const Trainer& trainer, const std::string& moment) {
+  return [&trainer, moment](const Entry& entry) {
+    return has_moment(trainer, entry, moment) ? moment_name(moment, entry) : std::string();
+  };
+}
+
 template <class F>
 void for_each_entry(const nn::ParameterStore& store, int group, F&& f) {
   for (const Entry& entry : store.entries()) {
@@ -41,14 +65,15 @@ void for_each_entry(const nn::ParameterStore& store, int group, F&& f) {
   }
 }
 
-// The tensors of a group's parameters, found by name, as one flat tensor as long as the group.
+// The tensors of a group's parameters, found by name, as one flat tensor as long as the group. An empty name: zeros.
 template <class Name>
 Tensor flat_of(const nn::ParameterStore& store, int group, const CheckpointContent& content, Name name) {
   const Tensor& like = store.groups().at(static_cast<size_t>(group)).gradients;
   const Tensor flat = zeros(like.shape(), like.dtype(), Device::cpu, MemoryCategory::workspace);
   for_each_entry(store, group, [&](const Entry& entry) {
     const Tensor part = flat.slice(entry.offset, entry.shape);
-    copy_elements_to(part.ref(), content.tensor(name(entry), flat.dtype(), entry.shape));
+    const std::string stored = name(entry);
+    if (!stored.empty()) copy_elements_to(part.ref(), content.tensor(stored, flat.dtype(), entry.shape));
   });
   return flat;
 }
@@ -100,6 +125,28 @@ Config saved_config(const CheckpointContent& content) {
   return read_from(content, [&] { return parse_config(content.text("config"), "config"); });
 }
 
+// Notice on a learning rate that is not what the run had planned for the next step; empty if it is, or if the step
+// extends the stable part of schedule "wsd".
+std::string learning_rate_jump(const Config& saved, const Config& now, int64_t step) {
+  const optim::ScheduleOptions before = schedule_options(saved), after = schedule_options(now);
+  const double planned = optim::learning_rate(before, std::min(step, saved.train.steps - 1));
+  const double next = optim::learning_rate(after, step);
+  if (step >= now.train.steps || std::abs(next - planned) <= 0.01 * planned) return {};
+  const std::string jump = fmt::format("the learning rate jumps from {:.3g} to {:.3g}: ", planned, next);
+  if (now.optim.schedule != ScheduleKind::wsd) {
+    return jump + fmt::format("train.steps (checkpoint: {}, current: {})", saved.train.steps, now.train.steps);
+  }
+  const int64_t last_at_peak = before.decay_start() + 1;
+  if (step > last_at_peak) {
+    return jump + fmt::format(
+                      "the checkpoint is of step {0}, and the decay of its run began after step {1}. To get what a run "
+                      "with these keys computes, resume from a checkpoint of step {1} or before",
+                      step, last_at_peak);
+  }
+  if (step <= after.decay_start()) return {};
+  return jump + fmt::format("the decay now begins after step {}", after.decay_start() + 1);
+}
+
 // Notices on keys that may change and did: "train.steps 600 -> 2000". The paths of the run and its data are printed
 // anyway.
 std::vector<std::string> changes_of(const Config& saved, const Config& now, int64_t step) {
@@ -112,13 +159,8 @@ std::vector<std::string> changes_of(const Config& saved, const Config& now, int6
     if (before != after) keys += fmt::format("{}{} {} -> {}", keys.empty() ? "" : ", ", key.path(), before, after);
   }
   if (!keys.empty()) changes.push_back("changed since the checkpoint: " + keys);
-  const double planned = optim::learning_rate(schedule_options(saved), std::min(step, saved.train.steps - 1));
-  const double next = optim::learning_rate(schedule_options(now), step);
-  if (step < now.train.steps && std::abs(next - planned) > 0.01 * planned) {
-    changes.push_back(
-        fmt::format("the learning rate jumps from {:.3g} to {:.3g}: train.steps (checkpoint: {}, current: {})", planned,
-                    next, saved.train.steps, now.train.steps));
-  }
+  const std::string jump = learning_rate_jump(saved, now, step);
+  if (!jump.empty()) changes.push_back(jump);
   return changes;
 }
 
@@ -169,11 +211,12 @@ CheckpointContent values_of(const Trainer& trainer, const RunState& state) {
 std::vector<TensorSpec> tensors_of(const Trainer& trainer) {
   const nn::ParameterStore& store = trainer.model().parameters();
   const DType exact = accumulation_dtype(store.dtype());
-  const auto moments = moments_of(trainer.optimizer());
   std::vector<TensorSpec> tensors;
   for (const Entry& entry : store.entries()) {
     tensors.push_back({parameter_name(entry), entry.shape, exact});
-    for (const auto& moment : moments) tensors.push_back({moment_name(moment.first, entry), entry.shape, exact});
+    for (const std::string& moment : moments_of(trainer, entry)) {
+      tensors.push_back({moment_name(moment, entry), entry.shape, exact});
+    }
   }
   return tensors;
 }
@@ -189,19 +232,20 @@ CheckpointContent snapshot(const Trainer& trainer, const RunState& state) {
   CheckpointContent content = values_of(trainer, state);
   const nn::ParameterStore& store = trainer.model().parameters();
   const comm::GradBuckets& buckets = trainer.buckets();
-  const auto moments = moments_of(trainer.optimizer());
+  const auto moments = moments_of(trainer);
   for (int group = 0; group < static_cast<int>(store.groups().size()); ++group) {
     const bool is_root = trainer.ranks().is_root();
     const auto keep = [&](const Tensor& whole, auto name) {
       if (!is_root) return;
       for_each_entry(store, group, [&](const Entry& entry) {
-        content.tensors.emplace(name(entry), whole.slice(entry.offset, entry.shape).to(Device::cpu));
+        const std::string stored = name(entry);
+        if (stored.empty()) return;
+        content.tensors.emplace(stored, whole.slice(entry.offset, entry.shape).to(Device::cpu));
       });
     };
     keep(buckets.whole_weights(group, is_root), parameter_name);
     for (const auto& moment : moments) {
-      keep(buckets.whole(group, of_group(buckets, group, moment.second), is_root),
-           [&](const Entry& entry) { return moment_name(moment.first, entry); });
+      keep(buckets.whole(group, of_group(buckets, group, moment.second), is_root), name_of(trainer, moment.first));
     }
   }
   return content;
@@ -216,7 +260,7 @@ Restored restore(Trainer& trainer, const CheckpointContent& content) {
                      content.file, difference);
   const nn::ParameterStore& store = trainer.model().parameters();
   const comm::GradBuckets& buckets = trainer.buckets();
-  const auto moments = moments_of(trainer.optimizer());
+  const auto moments = moments_of(trainer);
   // All tensors are looked up before anything is changed.
   std::vector<std::string> names;
   for (const TensorSpec& one : tensors_of(trainer)) {
@@ -227,8 +271,8 @@ Restored restore(Trainer& trainer, const CheckpointContent& content) {
   for (int group = 0; group < static_cast<int>(store.groups().size()); ++group) {
     trainer.buckets().set_weights(group, flat_of(store, group, content, parameter_name));
     for (const auto& moment : moments) {
-      const auto name = [&](const Entry& entry) { return moment_name(moment.first, entry); };
-      buckets.scatter_full(group, flat_of(store, group, content, name), of_group(buckets, group, moment.second));
+      buckets.scatter_full(group, flat_of(store, group, content, name_of(trainer, moment.first)),
+                           of_group(buckets, group, moment.second));
     }
   }
   trainer.resume_at(content.integer(kStepName), content.integer("optimizer_steps"));

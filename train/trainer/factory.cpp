@@ -11,8 +11,10 @@
 #include "data/synthetic/uniform_prefix_dataset.hpp"
 #include "data/text_dataset.hpp"
 #include "optim/adamw.hpp"
+#include "optim/muon.hpp"
 #include "optim/sgd.hpp"
 #include "train/config/config_value.hpp"
+#include "train/trainer/parameter_options.hpp"
 
 namespace heed::train {
 namespace {
@@ -121,23 +123,40 @@ Device choose_device(const Config& config) {
   return Device::cuda;
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const OptimConfig& c, const std::vector<optim::ParameterSpan>& spans) {
+std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::ParameterStore& store,
+                                                 comm::GradBuckets& buckets) {
+  const OptimConfig& c = config.optim;
   if (c.optimizer == OptimizerKind::sgd) {
-    return std::make_unique<optim::Sgd>(spans,
+    return std::make_unique<optim::Sgd>(buckets.spans(),
                                         optim::SgdOptions{.momentum = c.momentum, .weight_decay = c.weight_decay});
   }
-  return std::make_unique<optim::AdamW>(
-      spans, optim::AdamWOptions{.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay});
+  const optim::AdamWOptions adamw{.beta1 = c.beta1, .beta2 = c.beta2, .eps = c.eps, .weight_decay = c.weight_decay};
+  if (c.optimizer == OptimizerKind::adamw) return std::make_unique<optim::AdamW>(buckets.spans(), adamw);
+  using Scale = optim::MuonOptions::Scale;
+  const bool is_original = c.muon_scale == MuonScale::original;
+  std::function<void()> gather;
+  if (buckets.sharded()) gather = [&buckets] { buckets.all_gather_matrix_gradients(); };
+  return std::make_unique<optim::Muon>(
+      buckets.spans(), hidden_matrices(config.model, store),
+      optim::MuonOptions{.momentum = c.momentum,
+                         .weight_decay = c.weight_decay,
+                         .scale = is_original ? Scale::original : Scale::match_rms_adamw,
+                         .others = adamw},
+      gather);
 }
 
 optim::ScheduleOptions schedule_options(const Config& config) {
   using Kind = optim::ScheduleOptions::Kind;
-  constexpr Kind kKinds[] = {Kind::cosine, Kind::linear, Kind::constant};
+  using Decay = optim::ScheduleOptions::Decay;
+  constexpr Kind kKinds[] = {Kind::cosine, Kind::linear, Kind::constant, Kind::wsd};
+  constexpr Decay kDecays[] = {Decay::one_minus_sqrt, Decay::linear, Decay::cosine};
   return {.kind = kKinds[static_cast<size_t>(config.optim.schedule)],
           .peak = config.optim.learning_rate,
           .minimum = config.optim.min_learning_rate,
           .warmup_steps = config.optim.warmup_steps,
-          .total_steps = config.train.steps};
+          .total_steps = config.train.steps,
+          .decay_steps = config.optim.decay_steps,
+          .decay = kDecays[static_cast<size_t>(config.optim.decay)]};
 }
 
 }  // namespace heed::train

@@ -8,6 +8,7 @@
 #include "data/text/tokenizer.hpp"
 #include "optim/optimizer.hpp"
 #include "optim/schedule.hpp"
+#include "train/comm/grad_bucket.hpp"
 #include "train/config/config.hpp"
 
 namespace heed::train {
@@ -23,8 +24,9 @@ void set_from_data(nn::GptConfig& model, const DataConfig& data, int64_t vocab_s
 // Resolves train.device on this machine. Throws DeviceError if it is cuda and no CUDA device can be used, ConfigError
 // for f64 on cuda.
 Device choose_device(const Config& config);
-std::unique_ptr<optim::Optimizer> make_optimizer(const OptimConfig& config,
-                                                 const std::vector<optim::ParameterSpan>& spans);
+// Updates the spans of `buckets`, which must outlive it and have the options of entry_options().
+std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::ParameterStore& store,
+                                                 comm::GradBuckets& buckets);
 optim::ScheduleOptions schedule_options(const Config& config);
 
 }  // namespace heed::train

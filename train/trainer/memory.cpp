@@ -63,10 +63,16 @@ int64_t least_vocab_size(const Config& config) {
   return 1;
 }
 
-// Values that the optimizer keeps for each parameter.
-int optimizer_moments(const OptimConfig& optim) {
-  if (optim.optimizer == OptimizerKind::adamw) return 2;
-  return optim.momentum > 0 ? 1 : 0;
+// The weights that Muon updates, and of which it keeps one value each: all matrices but embeddings and head.
+double hidden_weights(nn::GptConfig model, const nn::ParameterCount& count) {
+  model.num_layers = 0;
+  return count.matrices - nn::count_parameters(model).matrices;
+}
+
+// Values that the optimizer keeps for all parameters.
+double optimizer_values(const OptimConfig& optim, const nn::GptConfig& model, const nn::ParameterCount& count) {
+  if (optim.optimizer == OptimizerKind::sgd) return optim.momentum > 0 ? count.all() : 0;
+  return optim.optimizer == OptimizerKind::adamw ? 2 * count.all() : 2 * count.all() - hidden_weights(model, count);
 }
 
 double data_bytes(const DataConfig& data) {
@@ -157,7 +163,7 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
   const nn::ParameterCount count = nn::count_parameters(m);
   const double sharing = t.shard_optimizer ? static_cast<double>(t.ranks) : 1;
   const double gradients = count.all() * exact;
-  const double moments = optimizer_moments(config.optim) * gradients;
+  const double moments = optimizer_values(config.optim, m, count) * exact;
   double parameters = gradients;
   if (element != exact) parameters += count.matrices * (element - exact * (sharing - 1) / sharing);
   const auto layers = static_cast<double>(m.num_layers), width = static_cast<double>(m.d_model);

@@ -13,6 +13,7 @@
 #include "train/output/number_text.hpp"
 #include "train/output/progress.hpp"
 #include "train/trainer/memory.hpp"
+#include "train/trainer/parameter_options.hpp"
 
 namespace heed::train {
 namespace {
@@ -96,8 +97,10 @@ void Trainer::build() {
 
 void Trainer::build_step() {
   const TrainConfig& c = config_.train;
-  buckets_ = std::make_unique<comm::GradBuckets>(*communicator_, model_->parameters(), c.shard_optimizer);
-  optimizer_ = make_optimizer(config_.optim, buckets_->spans());
+  nn::ParameterStore& store = model_->parameters();
+  buckets_ = std::make_unique<comm::GradBuckets>(*communicator_, store, c.shard_optimizer,
+                                                 entry_options(config_.optim, store));
+  optimizer_ = make_optimizer(config_, store, *buckets_);
   if (ranks_.is_root()) require_checkpoint_memory(config_, device());
   if (device() == Device::cuda) cuda::set_tf32(c.tf32);
   training_step_ =

@@ -128,7 +128,7 @@ void TrainingStep::add_over_ranks(double* first, int64_t count) {
 }
 
 void TrainingStep::update_weights() {
-  const Tensor sums = optim::squares_of_gradients(buckets_.spans());
+  const Tensor sums = optim::squares_of_gradients(buckets_.shards());
   if (buckets_.sharded()) {
     communicator_.start_all_reduce(sums.ref());
     communicator_.wait();

@@ -41,6 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, TrainerOnRanks,
                                            Form{"post_untied_sgd",
                                                 {"norm_position=post", "tie_embeddings=false", "optimizer=sgd",
                                                  "momentum=0.9", "shard_optimizer=true"}},
+                                           Form{"muon", {"optimizer=muon", "num_kv_heads=1"}},
                                            Form{"recompute", {"recompute=true"}}, Form{"no_clipping", {"clip_norm=0"}}),
                          [](const auto& form) { return form.param.name; });
 
@@ -176,6 +177,32 @@ TEST(ShardedOptimizer, KeepsItsPartOfTheExactWeightsInBf16) {
   for (int i = 0; i < 10; ++i) EXPECT_NEAR(sharded.train_step().loss, whole.train_step().loss, kSixDigits) << i;
   const Tensor a = sharded.buckets().whole_weights(0), b = whole.buckets().whole_weights(0);
   EXPECT_EQ(a.values(), b.values());
+}
+
+// Sharded, the ranks gather the updates of the matrices before newton_schulz(). 16 columns: matrices of 256 elements
+// and more in shards of 512 and less.
+TEST(ShardedOptimizer, OfMuonGivesTheSameWeights) {
+  comm::ProcessGroup& ranks = all_ranks();
+  const std::vector<std::string> muon{"batch_size=8", "optimizer=muon", "adamw_learning_rate=3e-3", "clip_norm=0",
+                                      "num_kv_heads=1"};
+  for (const char* precision : {"f32", "bf16"}) {
+    std::vector<std::string> more = muon;
+    more.push_back(std::string("precision=") + precision);
+    train::Trainer whole(tiny_config(more), ranks);
+    more.emplace_back("shard_optimizer=true");
+    train::Trainer sharded(tiny_config(more), ranks);
+    for (int i = 0; i < 10; ++i) EXPECT_NEAR(sharded.train_step().loss, whole.train_step().loss, kSixDigits) << i;
+    for (int group = 0; group < 2; ++group) {
+      const Tensor a = sharded.buckets().whole_weights(group), b = whole.buckets().whole_weights(group);
+      EXPECT_EQ(a.values(), b.values()) << precision << ", group " << group;
+    }
+    const train::CheckpointContent content = train::snapshot(sharded, {}), same = train::snapshot(whole, {});
+    EXPECT_EQ(content.tensors.size(), same.tensors.size());
+    for (const auto& [name, tensor] : content.tensors) {
+      EXPECT_EQ(tensor.values(), same.tensors.at(name).values()) << precision << " " << name;
+    }
+    EXPECT_EQ(same.tensors.contains("optimizer/v/blocks.0.attention.qkv.weight"), false);
+  }
 }
 
 // A different start or config would train something else on each rank.

@@ -211,6 +211,9 @@ TEST(ConfigErrorsTest, Ranges) {
     }
   }
   EXPECT_NO_THROW(parse_config(kNgram, "a.toml", {"optimizer=sgd", "momentum=0.999"}));
+  for (const char* argument : {"decay_steps=0", "decay_steps=-1"}) {
+    expect_contains(config_error(kNgram, {"schedule=wsd", argument}), {"key optim.decay_steps is ", " from 1"});
+  }
   for (const char* argument : {"momentum=1", "momentum=-0.1", "momentum=0.99999999"}) {
     expect_contains(config_error(kNgram, {"optimizer=sgd", argument}), {"key optim.momentum is ", " from "});
   }

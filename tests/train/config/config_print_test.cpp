@@ -70,6 +70,8 @@ TEST(ConfigPrintTest, EveryKeyAwayFromItsDefaultReadsBack) {
                                         "precision=f32", "shard_optimizer=false", "attention_only=false"}));
   expect_reads_back(away_from_defaults({"source=skip", "offsets=[1]", "alpha=[3, 2]", "schedule=constant",
                                         "optimizer=sgd", "device=cpu", "log_layers=false", "attention_only=true"}));
+  expect_reads_back(away_from_defaults({"source=skip", "offsets=[1]", "alpha=[3, 2]", "schedule=wsd", "optimizer=muon",
+                                        "device=cpu", "log_layers=false", "attention_only=false"}));
 }
 
 TEST(ConfigPrintTest, NumbersReadBackBitByBit) {

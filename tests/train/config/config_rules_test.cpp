@@ -92,12 +92,20 @@ TEST(ConfigRulesTest, WhatHasNoEffectIsRefused) {
   refused({"source=skip", "offsets=[1]", "order=3"}, "data.order", "data.source = \"ngram\"");
   for (const char* key : {"beta1=0.9", "beta2=0.95", "eps=1e-8"}) {
     const std::string name(key, std::string(key).find('='));
-    refused({"optimizer=sgd", key}, "optim." + name, "optim.optimizer = \"adamw\"");
+    refused({"optimizer=sgd", key}, "optim." + name, "optim.optimizer = \"adamw\" or \"muon\"");
   }
-  refused({"momentum=0.9"}, "optim.momentum", "optim.optimizer = \"sgd\"");
-  refused({"optimizer=adamw", "momentum=0"}, "optim.momentum", "optim.optimizer = \"sgd\"");
+  refused({"momentum=0.9"}, "optim.momentum", "optim.optimizer = \"sgd\" or \"muon\"");
+  refused({"optimizer=adamw", "momentum=0"}, "optim.momentum", "optim.optimizer = \"sgd\" or \"muon\"");
+  for (const char* key : {"muon_scale=original", "adamw_learning_rate=0.1"}) {
+    const std::string name(key, std::string(key).find('='));
+    refused({"optimizer=sgd", key}, "optim." + name, "optim.optimizer = \"muon\"");
+  }
   refused({"schedule=constant", "min_learning_rate=0"}, "optim.min_learning_rate",
-          "optim.schedule = \"cosine\" or \"linear\"");
+          "optim.schedule = \"cosine\", \"linear\" or \"wsd\"");
+  for (const char* key : {"decay_steps=5", "decay=linear"}) {
+    const std::string name(key, std::string(key).find('='));
+    refused({"schedule=cosine", key}, "optim." + name, "optim.schedule = \"wsd\"");
+  }
   expect_contains(config_error(file_with("optim", "optimizer = \"sgd\"\nbeta1 = 0.9")), {"tiny.toml:5:1: "});
 }
 
@@ -120,6 +128,44 @@ TEST(ConfigRulesTest, AChoiceOnTheCommandLineOverridesWhatTheFileSaysBesideIt) {
   const Config config = parse_config(file, "a.toml", {"schedule=constant"});
   EXPECT_NO_THROW(parse_config(config_to_toml(config), "b.toml"));
   expect_contains(config_error(file + "schedule = \"constant\"\n"), {"min_learning_rate has no effect"});
+}
+
+TEST(ConfigRulesTest, DefaultsOfMuon) {
+  const OptimConfig muon = parse_config(kNgram, "a.toml", {"optimizer=muon", "learning_rate=0.003"}).optim;
+  EXPECT_EQ(muon.momentum, 0.95);
+  EXPECT_EQ(muon.adamw_learning_rate, 0.003);
+  EXPECT_EQ(parse_config(kNgram, "a.toml", {"optimizer=muon", "momentum=0"}).optim.momentum, 0);
+  EXPECT_EQ(parse_config(kNgram, "a.toml", {"optimizer=sgd"}).optim.momentum, 0);
+}
+
+TEST(ConfigRulesTest, ATiedHeadHasNoLearningRateOfItsOwn) {
+  EXPECT_NO_THROW(parse_config(kNgram, "a.toml", {"head_lr_scale=2", "tie_embeddings=false"}));
+  expect_contains(config_error(kNgram, {"head_lr_scale=2"}),
+                  {"argument \"head_lr_scale=2\": ", "head_lr_scale = 2", "optim.embedding_lr_scale"});
+}
+
+TEST(ConfigRulesTest, TheDecayIsAFifthOfTheRun) {
+  const auto decay_steps = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"schedule=wsd"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return parse_config(kNgram, "a.toml", arguments).optim.decay_steps;
+  };
+  EXPECT_EQ(decay_steps({"steps=1000"}), 200);
+  EXPECT_EQ(decay_steps({"steps=1000", "warmup_steps=900"}), 100);
+  EXPECT_EQ(decay_steps({"steps=3"}), 1);
+  EXPECT_EQ(decay_steps({"steps=3", "warmup_steps=3"}), 0);
+  EXPECT_EQ(decay_steps({"steps=100", "warmup_steps=40", "decay_steps=60"}), 60);
+  expect_contains(config_error(kNgram, {"schedule=wsd", "steps=100", "warmup_steps=40", "decay_steps=61"}),
+                  {"warmup_steps = 40", "decay_steps = 61", "steps = 100"});
+}
+
+TEST(ConfigRulesTest, AShorterRunLowersTheDecayOfTheFile) {
+  const std::string file = file_with("optim", "schedule = \"wsd\"\nwarmup_steps = 30\ndecay_steps = 200");
+  const Config config = parse_config(file + "[train]\nsteps = 1000\n", "a.toml", {"steps=100"});
+  EXPECT_EQ(config.optim.decay_steps, 70);
+  ASSERT_EQ(config.notices.size(), 1u);
+  expect_contains(config.notices[0], {"optim.decay_steps = 200", "train.steps = 100", "lowered to 70"});
+  expect_contains(config_error(file + "[train]\nsteps = 100\n"), {"tiny.toml", "decay_steps = 200"});
 }
 
 TEST(ConfigRulesTest, Texts) {

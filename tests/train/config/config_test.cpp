@@ -95,9 +95,11 @@ TEST(ConfigTest, NamesAreTheirEnumerators) {
   EXPECT_EQ(with("position=none").model.position, nn::Position::none);
   EXPECT_EQ(with("optimizer=adamw").optim.optimizer, OptimizerKind::adamw);
   EXPECT_EQ(with("optimizer=sgd").optim.optimizer, OptimizerKind::sgd);
+  EXPECT_EQ(with("optimizer=muon").optim.optimizer, OptimizerKind::muon);
   EXPECT_EQ(with("schedule=cosine").optim.schedule, ScheduleKind::cosine);
   EXPECT_EQ(with("schedule=linear").optim.schedule, ScheduleKind::linear);
   EXPECT_EQ(with("schedule=constant").optim.schedule, ScheduleKind::constant);
+  EXPECT_EQ(with("schedule=wsd").optim.schedule, ScheduleKind::wsd);
   EXPECT_EQ(with("device=auto").train.device, DeviceChoice::automatic);
   EXPECT_EQ(with("device=cpu").train.device, DeviceChoice::cpu);
   EXPECT_EQ(with("device=cuda").train.device, DeviceChoice::cuda);

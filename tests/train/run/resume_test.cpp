@@ -81,6 +81,54 @@ TEST_F(Resume, WithMomentumToo) {
   expect_same_state("stopped", "whole");
 }
 
+TEST_F(Resume, WithMuonToo) {
+  const auto muon = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), {"optimizer=muon", "adamw_learning_rate=3e-3", "num_kv_heads=1"});
+    return config(name, std::move(more));
+  };
+  run_training(muon("whole", {}));
+  run_training(muon("stopped", {"stop_after=4"}));
+  const CheckpointContent content = load_checkpoint(last("stopped"));
+  EXPECT_TRUE(content.tensors.contains("optimizer/m/blocks.1.attention.qkv.weight"));
+  EXPECT_FALSE(content.tensors.contains("optimizer/v/blocks.1.attention.qkv.weight"));
+  EXPECT_TRUE(content.tensors.contains("optimizer/v/token_embedding.weight"));
+  run_training(muon("stopped", {}), {.resume = true});
+  EXPECT_EQ(rows("stopped"), rows("whole"));
+  expect_same_state("stopped", "whole");
+}
+
+// 20 steps decay from step 16 on: the 17th step is the last one at the peak.
+TEST_F(Resume, ExtendsARunFromTheStablePartOfItsSchedule) {
+  const auto wsd = [&](const std::string& name, std::vector<std::string> more) {
+    more.push_back("schedule=wsd");
+    return config(name, std::move(more));
+  };
+  run_training(wsd("longer", {"steps=40"}));
+  for (const char* stop : {"12", "17"}) {
+    const std::string name = std::string("extended") + stop;
+    run_training(wsd(name, {std::string("stop_after=") + stop}));
+    run_training(wsd(name, {"steps=40"}), {.resume = true});
+    EXPECT_EQ(rows(name), rows("longer"));
+    expect_same_state(name, "longer");
+  }
+}
+
+TEST_F(Resume, SaysThatADecayingRunCannotBeExtended) {
+  const auto notices = [&](const std::string& name, const Config& now) {
+    Trainer trainer(now);
+    return restore(trainer, load_checkpoint(last(name))).notices;
+  };
+  run_training(config("a", {"schedule=wsd", "stop_after=17"}));
+  EXPECT_EQ(notices("a", config("a", {"schedule=wsd", "steps=40"})).size(), 1u) << "only the changed key";
+  const auto begun = notices("a", config("a", {"schedule=wsd", "decay_steps=10"}));
+  ASSERT_EQ(begun.size(), 2u);
+  EXPECT_NE(begun[1].find("the decay now begins after step 11"), std::string::npos) << begun[1];
+  run_training(config("b", {"schedule=wsd", "stop_after=18"}));
+  const auto jump = notices("b", config("b", {"schedule=wsd", "steps=40"}));
+  ASSERT_EQ(jump.size(), 2u);
+  EXPECT_NE(jump[1].find("the decay of its run began after step 17"), std::string::npos) << jump[1];
+}
+
 TEST_F(Resume, TwiceGivesTheSameAgain) {
   run_training(config("a", {"stop_after=7"}));
   fs::copy(folder_.path() / "a", folder_.path() / "b", fs::copy_options::recursive);

@@ -7,6 +7,7 @@
 #include "autograd/tape.hpp"
 #include "optim/adamw.hpp"
 #include "optim/grad_clip.hpp"
+#include "optim/muon.hpp"
 #include "tests/support/tolerance.hpp"
 #include "tests/train/tiny.hpp"
 #include "train/checkpoint/hdf5_image.hpp"
@@ -130,10 +131,12 @@ INSTANTIATE_TEST_SUITE_P(Models, ReferenceTest,
                                          "norm_without_gain", "qk_norm", "norms_together", "sandwich"),
                          [](const auto& test) { return test.param; });
 
-// The same for the trainer as a whole: batches from a source, micro-batches, schedule, clipping. The text has one
-// sequence, so every row of every batch is known.
-TEST(TrainerReferenceTest, TenStepsAreThoseOfPyTorch) {
-  const CheckpointContent fixture = read_fixture("trainer");
+// The same for the trainer as a whole: batches from a source, micro-batches, schedule, clipping, and Muon for matrices
+// of which one parameter holds several. The text has one sequence, so every row of every batch is known.
+class TrainerReferenceTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(TrainerReferenceTest, TenStepsAreThoseOfPyTorch) {
+  const CheckpointContent fixture = read_fixture(GetParam());
   const test::TemporaryFolder folder;
   const std::filesystem::path text = folder.path() / "text.txt";
   std::ofstream(text) << fixture.text("text");
@@ -149,6 +152,35 @@ TEST(TrainerReferenceTest, TenStepsAreThoseOfPyTorch) {
     }
     expect_each_equal("loss", losses, expected(fixture, dtype, "losses"), dtype);
     expect_each_equal("gradient norm", norms, expected(fixture, dtype, "norms"), dtype);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, TrainerReferenceTest, testing::Values("trainer", "trainer_muon"),
+                         [](const auto& test) { return test.param; });
+
+TEST(MuonReferenceTest, TenStepsAreThoseOfPyTorch) {
+  using Scale = optim::MuonOptions::Scale;
+  const CheckpointContent fixture = read_fixture("muon");
+  for (const std::string shape : {"12x20", "20x12"}) {
+    for (const auto& [scale_name, scale] :
+         {std::pair("original", Scale::original), {"match_rms_adamw", Scale::match_rms_adamw}}) {
+      const std::string name = shape + "_" + scale_name;
+      const std::vector<double> first = fixture.tensors.at(name + "/weights").values();
+      const Tensor& all = fixture.tensors.at(name + "/gradients");
+      const int64_t size = all.numel() / 10;
+      const optim::ParameterSpan span{from_values({size}, DType::f64, first), zeros({size}, DType::f64), true};
+      const Tensor matrix = span.gradients.slice(0, {all.shape()[1], all.shape()[2]});
+      optim::Muon optimizer({span}, {matrix}, {.momentum = 0.9, .weight_decay = 0.2, .scale = scale});
+      for (int64_t step = 0; step < 10; ++step) {
+        std::copy_n(all.data<float>() + step * size, size, span.gradients.data<double>());
+        optimizer.step(0.05);
+      }
+      const std::vector<double> found = span.weights.values();
+      expect_equal(name, found, fixture.tensors.at(name + "/f64").values(), DType::f64);
+      std::vector<double> from_torch = fixture.tensors.at(name + "/torch").values(), moved = found;
+      for (size_t i = 0; i < found.size(); ++i) from_torch[i] -= found[i], moved[i] -= first[i];
+      EXPECT_LE(norm(from_torch), test::kTorchMuonBf16 * norm(moved)) << name;
+    }
   }
 }
 

@@ -1,0 +1,58 @@
+#include "train/trainer/parameter_options.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace heed::train {
+namespace {
+
+using Entry = nn::ParameterStore::Entry;
+
+bool is_hidden_matrix(const Entry& entry) { return entry.shape.rank() == 2 && entry.name.starts_with("blocks."); }
+
+// The rows of the matrices that a parameter holds, one below the other.
+std::vector<int64_t> rows_of(const nn::GptConfig& c, const Entry& entry) {
+  const int64_t rows = entry.shape[0], head = c.head_size();
+  if (entry.name.ends_with("attention.qkv.weight"))
+    return {c.num_heads * head, c.kv_heads() * head, c.kv_heads() * head};
+  if (!entry.name.ends_with("feed_forward.up.weight")) return {rows};
+  return std::vector<int64_t>(static_cast<size_t>(rows / c.feed_forward_size()), c.feed_forward_size());
+}
+
+double learning_rate_scale(const OptimConfig& c, const Entry& entry) {
+  if (entry.shape.rank() < 2) return c.vector_lr_scale;
+  if (is_hidden_matrix(entry)) return 1;
+  return entry.name == "head.weight" ? c.head_lr_scale : c.embedding_lr_scale;
+}
+
+}  // namespace
+
+std::vector<comm::EntryOptions> entry_options(const OptimConfig& c, const nn::ParameterStore& store) {
+  const bool is_muon = c.optimizer == OptimizerKind::muon;
+  std::vector<comm::EntryOptions> options;
+  for (const Entry& entry : store.entries()) {
+    comm::EntryOptions& one = options.emplace_back();
+    one.is_hidden_matrix = is_muon && is_hidden_matrix(entry);
+    one.learning_rate_scale = learning_rate_scale(c, entry);
+    if (is_muon && !one.is_hidden_matrix) one.learning_rate_scale *= c.adamw_learning_rate / c.learning_rate;
+  }
+  return options;
+}
+
+std::vector<Tensor> hidden_matrices(const nn::GptConfig& config, const nn::ParameterStore& store) {
+  std::vector<Tensor> matrices;
+  for (const Entry& entry : store.entries()) {
+    if (!is_hidden_matrix(entry)) continue;
+    const int64_t columns = entry.shape[1];
+    int64_t row = 0;
+    for (const int64_t rows : rows_of(config, entry)) {
+      matrices.push_back(entry.tensor.grad().slice(row * columns, {rows, columns}));
+      row += rows;
+    }
+    require<ShapeError>(row == entry.shape[0], "parameter '{}' has {} rows, its matrices have {}", entry.name,
+                        entry.shape[0], row);
+  }
+  return matrices;
+}
+
+}  // namespace heed::train
