@@ -14,7 +14,7 @@ using namespace heed;
 class ParallelBlock {
  public:
   ParallelBlock(nn::ParameterStore& store, const std::string& name, const nn::GptConfig& config, int64_t layer)
-      : norm_(store, name + ".norm", config.d_model, config.bias, config.norm_eps),
+      : norm_(store, name + ".norm", config),
         attention_(store, name + ".attention", config, layer),
         feed_forward_(store, name + ".feed_forward", config) {}
   Tensor operator()(const Tensor& x) const {
@@ -23,7 +23,7 @@ class ParallelBlock {
   }
 
  private:
-  nn::LayerNorm norm_;
+  nn::Norm norm_;
   nn::Attention attention_;
   nn::FeedForward feed_forward_;
 };

@@ -21,9 +21,8 @@ void muon_typed(const optim::MuonMomentum& p, int64_t begin, int64_t end) {
   T* update = p.update.as<T>() + begin;
   for_each_vector(d, end - begin, [&](int64_t, auto load, auto store) HWY_ATTR {
     // m + rate * (g - m), as in adamw_cpu.cpp
-    const auto average = [&](auto mean, auto value) HWY_ATTR {
-      return hn::MulAdd(rate, value, hn::NegMulAdd(rate, mean, mean));
-    };
+    const auto average = [&](auto mean, auto value)
+                             HWY_ATTR { return hn::MulAdd(rate, value, hn::NegMulAdd(rate, mean, mean)); };
     const auto g = hn::Mul(load(gradients), scale);
     const auto new_m = average(load(m), g);
     store(new_m, m);

@@ -81,8 +81,10 @@ void normalize_matrices(Context&, const optim::NormalizeMatrices& p) {
 
 void newton_schulz_polynomial(Context&, const optim::NewtonSchulzPolynomial& p) {
   parallel_for(p.square.shape.rows(), ceil_divide(kElementwiseGrain, p.square.shape[2]),
-               [&](int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(polynomial_rows)
-                                                 (p, begin, end); });
+               [&](int64_t begin, int64_t end) {
+                 HWY_DYNAMIC_DISPATCH(polynomial_rows)
+                 (p, begin, end);
+               });
 }
 
 }  // namespace heed::cpu

@@ -27,10 +27,12 @@ struct NormalizeRow {
 };
 
 // dx nullptr: not needed; it may be x. dweight and dbias: sums to add to, or nullptr. mean: only if Centered.
+// add is a reference to the sink's own: the compiler then tests it for each vector, and does not fuse the addition to
+// dx with the multiplication before it, which would round once less.
 template <class T, class C = AccumT<T>>
 struct DifferentiateRow {
   T* dx;
-  bool add;
+  const bool& add;
   C *dweight, *dbias;
   const T *dy, *x;
   const C* weight;
@@ -66,7 +68,7 @@ HWY_INLINE void normalize_row(const NormalizeRow<T>& p) {
       store(bias == nullptr ? hn::Mul(normalized, gain) : hn::MulAdd(normalized, gain, load(bias)), y);
     });
   };
-  // Tested here and not for each vector, which would cost a tenth of the time.
+  // Not for each vector: see differentiate_row_with_gain().
   if (weight == nullptr) {
     write([&](auto) HWY_ATTR { return hn::Set(d, C(1)); });
   } else {
@@ -76,20 +78,20 @@ HWY_INLINE void normalize_row(const NormalizeRow<T>& p) {
   *p.rstd = rstd;
 }
 
-template <bool Centered, class T>
-HWY_INLINE void differentiate_row(const DifferentiateRow<T>& p) {
+// gain_of(load): the vector of gains. Whether there are gains is tested once for a row: a test for each vector would
+// cost a tenth of the time, and keep the compiler from fusing multiplications and additions.
+template <bool Centered, class T, class Gain>
+HWY_INLINE void differentiate_row_with_gain(const DifferentiateRow<T>& p, const Gain& gain_of) {
   using C = AccumT<T>;
   const hn::ScalableTag<C> d;
   const int64_t columns = p.columns;
   const T *x = p.x, *dy = p.dy;
-  const C* weight = p.weight;
   C *dweight = p.dweight, *dbias = p.dbias;
   const auto vmean = hn::Set(d, p.mean), vrstd = hn::Set(d, p.rstd);
   const auto normalized_of = [&](auto v) HWY_ATTR {
     if constexpr (Centered) return hn::Mul(hn::Sub(v, vmean), vrstd);
     return hn::Mul(v, vrstd);
   };
-  const auto gain_of = [&](auto load) HWY_ATTR { return weight == nullptr ? hn::Set(d, C(1)) : load(weight); };
   auto sum_g = hn::Zero(d), sum_gx = hn::Zero(d);
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for_each_vector(d, columns, [&](int64_t i, auto load, auto store) HWY_ATTR {
@@ -115,6 +117,17 @@ HWY_INLINE void differentiate_row(const DifferentiateRow<T>& p) {
     const auto gradient = hn::Mul(vrstd, hn::NegMulAdd(normalized_of(load(x)), mean_gx, g));
     store(p.add ? hn::Add(load(dx), gradient) : gradient, dx);
   });
+}
+
+template <bool Centered, class T>
+HWY_INLINE void differentiate_row(const DifferentiateRow<T>& p) {
+  using C = AccumT<T>;
+  const C* weight = p.weight;
+  if (weight == nullptr) {
+    differentiate_row_with_gain<Centered>(p, [](auto) HWY_ATTR { return hn::Set(hn::ScalableTag<C>(), C(1)); });
+  } else {
+    differentiate_row_with_gain<Centered>(p, [weight](auto load) HWY_ATTR { return load(weight); });
+  }
 }
 
 // NOLINTNEXTLINE(google-readability-namespace-comments)

@@ -27,14 +27,23 @@ struct Sequence {
   int64_t num_generated = 0;
 };
 
-// The new tokens of all sequences, (B, T): the last one of each, or after cache.clear() all that fit in the context,
-// padded on the left.
-Tensor fresh_tokens(const std::vector<Sequence>& batch, nn::KvCache& cache, Device device) {
+// The number of tokens in the document of the last token: those after the last separator before it.
+int64_t document_size(const std::vector<int32_t>& tokens, int32_t separator) {
+  const auto begin = std::find(tokens.rbegin() + 1, tokens.rend(), separator);
+  return begin - tokens.rbegin();
+}
+
+// The new tokens of all sequences, (B, T): the last one of each, or after cache.clear() all of its document that fit in
+// the context, padded on the left.
+Tensor fresh_tokens(const std::vector<Sequence>& batch, nn::KvCache& cache, int32_t separator, Device device) {
   // After seq_len tokens the context moves, and with it the position of each token, so all cached keys and values are
-  // invalid.
+  // invalid; so they are if a new document begins.
   if (cache.length() == cache.capacity()) cache.clear();
+  for (const Sequence& sequence : batch) {
+    if (document_size(sequence.tokens, separator) == 1) cache.clear();
+  }
   const auto context = [&](const Sequence& sequence) {
-    return cache.length() > 0 ? 1 : std::min<int64_t>(std::ssize(sequence.tokens), cache.capacity());
+    return cache.length() > 0 ? 1 : std::min(document_size(sequence.tokens, separator), cache.capacity());
   };
   int64_t longest = 0;
   for (const Sequence& sequence : batch) longest = std::max(longest, context(sequence));
@@ -95,7 +104,7 @@ GenerateStats generate(const LoadedModel& loaded, const std::vector<std::vector<
   const auto vocab_size = static_cast<size_t>(model.config().vocab_size);
   const double start = seconds_now();
   for (int64_t i = 0; !batch.empty() && options.num_tokens > 0; ++i) {
-    const Tensor tokens = fresh_tokens(batch, cache, model.parameters().device());
+    const Tensor tokens = fresh_tokens(batch, cache, model.config().document_separator, model.parameters().device());
     std::vector<double> logits = model.next_logits(tokens, cache).values();
     if (i == 0) {
       stats.cache = cache.describe();

@@ -106,8 +106,9 @@ std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
                            .seq_len = 5,
                            .init_std = kInitStd};
   for (const auto& [name, config] : model_variants(base)) {
-    // A finite difference over the kink of ReLU is no derivative.
-    if (config.activation != nn::Activation::relu) forms.emplace_back("gpt " + name, config);
+    // A finite difference over a kink of f or f' is no derivative.
+    const bool has_kink = config.activation == nn::Activation::relu || config.activation == nn::Activation::relu2;
+    if (!has_kink) forms.emplace_back("gpt " + name, config);
   }
   return forms;
 }

@@ -24,11 +24,12 @@ nn::GptConfig base() {
   return config;
 }
 
-// Gains begin at 1 and biases at 0, where nothing would show that they are missing.
+// Gains begin at 1 and biases at 0, where nothing would show that one is missing or another's. No two are alike here.
 void shake_vectors(const nn::Gpt& model) {
+  int64_t drawn = 0;
   for (const auto& entry : model.parameters().entries()) {
     for (int64_t i = 0; entry.shape.rank() == 1 && i < entry.shape.numel(); ++i) {
-      entry.tensor.data<double>()[i] = 0.5 + 0.25 * static_cast<double>(i % 5);
+      entry.tensor.data<double>()[i] = 0.5 + 0.125 * static_cast<double>(drawn++ * 5 % 11);
     }
   }
 }
