@@ -75,7 +75,7 @@ EMULATOR = "tests/hostcuda/"
 LIBRARY_EXEMPT = re.compile(rf"{EMULATOR}|tests/gpu/")
 
 KERNELS = re.compile(r"autograd/(cpu|cuda)/|.*_cpu\.cpp$|.*\.cuh?$")
-OP_CASES = re.compile(r"autograd/ops/.*_case\.cpp$")
+OP_CASES = re.compile(r"autograd/ops/.*_case\.[ch]pp$")
 
 
 def level_of(path):

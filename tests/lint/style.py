@@ -28,7 +28,6 @@ DIALECT = {
     "where there is": "if there is",
     "where there are": "if there are",
     "exact weights": "master weights",
-    "slope": "derivative",
     "sight": "key range",
     "strip": "register tile",
     "strips": "register tiles",

@@ -323,8 +323,8 @@ AUTOGRAD = [
     Mutant(
         "attention_sees_the_next_key",
         "autograd/ops/attention/mask.hpp",
-        "const Int shift = o.keys - o.queries + 1;",
-        "const Int shift = o.keys - o.queries + 2;",
+        "o.causal ? shift + 1 : kFar",
+        "o.causal ? shift + 2 : kFar",
         "autograd_tests Attention.*:AttentionMask.*",
     ),
     Mutant(

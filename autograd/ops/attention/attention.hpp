@@ -6,15 +6,19 @@
 // Grouped-query attention: query head h uses kv head h / (H / Hkv), so adjacent query heads share a kv head.
 // Causal mask, aligned at the bottom right: query i attends to keys j <= i + Tk - Tq, so the last query attends to the
 // last key.
+//
 // Sliding window of w keys (causal only): position i attends to positions i - w + 1 … i, so w counts the position
 // itself, as `sliding_window` of Hugging Face's configs does; tiles outside the window are skipped. Beltagy et al. 2020
-// (arXiv 2004.05150). Documents (Tq == Tk only): a position attends only to positions of its own document, see
-// documents.hpp. ALiBi (causal only): the score of positions i and j of head h gets the bias slope(h) * (j - i), see
-// alibi.hpp. lengths: sequence b has lengths[b] valid keys, the first ones or, with PaddingSide::left, the last ones.
-// If Tq == Tk, queries and keys are the same positions, so queries at padded positions are padding too; otherwise every
-// query is valid. A query that is padding or has no key to attend to yields y = 0 exactly (log-sum-exp +inf) and
-// gradients of exactly 0. Masked elements are skipped, not multiplied by 0: a NaN in them does not propagate. Dropout
-// is applied to P after the softmax: P(b, h, i, j) is kept and multiplied by 1 / (1 - p) iff its random word is
+// (arXiv 2004.05150).
+// Documents (Tq == Tk only, see documents.hpp): a position attends only to positions of the same document.
+// ALiBi (causal only, see alibi.hpp): the score of positions i and j of head h gets the bias slope(h) * (j - i).
+//
+// lengths: sequence b has lengths[b] valid keys, the first ones or, with PaddingSide::left, the last ones. If Tq == Tk,
+// queries and keys are the same positions, so queries at padded positions are padding too; otherwise every query is
+// valid. A query that is padding or has no key to attend to yields y = 0 exactly (log-sum-exp +inf) and gradients of
+// exactly 0. Masked elements are skipped, not multiplied by 0: a NaN in them does not propagate.
+//
+// Dropout is applied to P after the softmax: P(b, h, i, j) is kept and multiplied by 1 / (1 - p) iff its random word is
 // >= round(p * 2^32). This is word ((row * H + h) * Tq + i) * ceil4(Tk) + j of the stream, with row = first_row + b and
 // ceil4 = rounded up to a multiple of 4.
 //

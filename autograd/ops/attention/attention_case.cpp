@@ -4,10 +4,10 @@
 #include <limits>
 
 #include "autograd/check/op_case.hpp"
-#include "autograd/ops/attention/attention_reference.hpp"
+#include "autograd/ops/attention/attention_case.hpp"
 
 using namespace heed;
-using namespace heed::attention_reference;
+using namespace heed::attention_case;
 
 namespace {
 

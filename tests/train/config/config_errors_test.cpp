@@ -68,7 +68,8 @@ TEST(ConfigErrorsTest, EveryKeyRefusesEveryOtherType) {
       const bool is_allowed = (type == "boolean" && key.allowed == "true or false") ||
                               (type == "integer" && (key.allowed.starts_with("an integer") || takes_number)) ||
                               (value == "0.75" && takes_number) ||
-                              (type == "string" && (sample.name == "run_dir" || sample.name == "path")) ||
+                              (type == "string" && (sample.name == "run_dir" || sample.name == "path" ||
+                                                    sample.name == "document_separator")) ||
                               (type == "list" && (sample.name == "alpha" || sample.name == "offsets"));
       if (!is_allowed) {
         const std::string line = sample.name == "source" ? "" : sample.name + " = " + value;

@@ -78,7 +78,7 @@ inline const std::vector<KeySample>& key_samples() {
       {"data", "test_fraction", "0.3", {"data.source=text", "data.path=text.txt"}},
       {"data", "val_lines", "10", {"data.source=text", "data.path=text.txt", "data.split=lines"}},
       {"data", "test_lines", "20", {"data.source=text", "data.path=text.txt", "data.split=lines"}},
-      {"data", "document_separator", "\"\\n\"", {"data.source=text", "data.path=text.txt"}},
+      {"data", "document_separator", "\"\\u000A\"", {"data.source=text", "data.path=text.txt"}},
       {"optim", "optimizer", "\"sgd\""},
       {"optim", "learning_rate", "0.0123"},
       {"optim", "min_learning_rate", "1e-05"},

@@ -9,7 +9,7 @@
 #include "autograd/check/op_case.hpp"
 #include "autograd/ops/attention/attention.hpp"
 
-namespace heed::attention_reference {
+namespace heed::attention_case {
 
 struct Setting {
   std::string label = {};
@@ -139,4 +139,4 @@ std::vector<S> reference(const Setting& s, const ReferenceInputs<S>& in) {
   return y;
 }
 
-}  // namespace heed::attention_reference
+}  // namespace heed::attention_case
