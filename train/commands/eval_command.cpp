@@ -59,8 +59,8 @@ void check(const EvalOptions& options, const LoadedModel& loaded) {
       "train.micro_batch_size=0",
       train.micro_batch_size);
   require<ConfigError>(options.seq_len <= loaded.model->config().max_positions(),
-                       "eval: --seq-len is {}, but the model has learned positions for {} tokens: it must be at most "
-                       "{}; only a model with another model.position reads longer sequences",
+                       "eval: --seq-len is {}, but the model has positions for {} tokens: it must be at most {}; only "
+                       "a model with another model.position reads longer sequences",
                        options.seq_len, loaded.config.model.seq_len, loaded.config.model.seq_len);
   require<ConfigError>(!has_text(options) || !is_set(loaded.config, "data.path"),
                        "eval: data.path has no effect with {}: remove one of them",

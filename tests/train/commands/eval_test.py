@@ -191,8 +191,9 @@ class Evaluation(command_line.CommandLine):
                 self.assertEqual(f"context     {seq_len} tokens; the run was trained with 16" in result.stdout, seq_len != 16)
                 targets.add(result.stdout.split("(")[-1].split()[0])
             self.assertEqual(targets, {"108"}, "12 lines of 8 letters and a line feed")
-        self.train("position=learned")
-        self.assert_refused("--seq-len", 17, code=2, parts=("--seq-len is 17", "learned positions", "at most 16"))
+        for position in ("learned", "rope"):
+            self.train(f"position={position}")
+            self.assert_refused("--seq-len", 17, code=2, parts=("--seq-len is 17", "for 16 tokens", "at most 16"))
         self.assertAlmostEqual(self.loss("validation", self.run_folder, "--seq-len", 16),
                                self.loss("validation", self.run_folder), places=6)
 
