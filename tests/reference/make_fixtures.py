@@ -92,6 +92,8 @@ VARIANTS = {
     "rope_llama3": dict(position="rope", heads=3, kv_heads=3, layers=1, more='rope_base = 50\nrope_scaling = "llama3"'
                         '\nrope_scaling_factor = 2\nrope_original_seq_len = 16'),
     "softcap": dict(more="logit_softcap = 1.5", tied=False, layers=1),
+    "alibi": dict(position="alibi", kv_heads=2),
+    "window": dict(position="rope", heads=3, kv_heads=3, more='sliding_window = 3\nwindow_pattern = "SL"'),
     "rms": dict(kv_heads=2, more='norm = "rms"'),
     "attention_only": dict(kv_heads=2, tied=False, position="sinusoidal", activation=None, more="attention_only = true"),
     "embedding_norm": dict(more="embedding_norm = true"),

@@ -58,9 +58,30 @@ def make_norm(c):
     return nn.LayerNorm(c["d_model"], c["norm_eps"], elementwise_affine=gain, bias=c["bias"])
 
 
+def alibi_slopes(heads):
+    """2^(-8/n), 2^(-16/n), … for a power of two n; else those of the next smaller one, then every second of the next larger."""
+    power = 2 ** int(math.log2(heads))
+    slopes = [2 ** (-8 * (h + 1) / power) for h in range(power)]
+    return slopes + [2 ** (-4 * (2 * h + 1) / power) for h in range(heads - power)]
+
+
+def score_bias(c, layer):
+    """(H, T, T) to add to the scores: causal mask, ALiBi and sliding window. None: the causal mask is all."""
+    pattern, window = c.get("window_pattern", "S"), c.get("sliding_window", 0)
+    window = window if pattern[layer % len(pattern)] == "S" else 0
+    if c["position"] != "alibi" and not window:
+        return None
+    distance = torch.arange(c["seq_len"])[:, None] - torch.arange(c["seq_len"])
+    hidden = (distance < 0) | (distance >= (window or c["seq_len"]))
+    slopes = alibi_slopes(c["num_heads"]) if c["position"] == "alibi" else [0.0] * c["num_heads"]
+    bias = -torch.tensor(slopes, dtype=torch.float64)[:, None, None] * distance
+    return bias.masked_fill(hidden, -math.inf)
+
+
 class Attention(nn.Module):
-    def __init__(self, c):
+    def __init__(self, c, layer):
         super().__init__()
+        self.register_buffer("bias", score_bias(c, layer), persistent=False)
         self.rope = Rope(c) if c["position"] == "rope" else nn.Identity()
         self.size = c["d_model"] // c["num_heads"]
         self.heads = [c["num_heads"], c["num_kv_heads"], c["num_kv_heads"]]
@@ -79,7 +100,8 @@ class Attention(nn.Module):
         q, k = self.rope(self.q_norm(q)), self.rope(self.k_norm(k))
         dropout = self.dropout if self.training else 0.0
         grouped = self.heads[0] != self.heads[1]
-        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, enable_gqa=grouped)
+        options = {"is_causal": True} if self.bias is None else {"attn_mask": self.bias}
+        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, enable_gqa=grouped, **options)
         return self.projection(mixed.transpose(1, 2).flatten(2))
 
 
@@ -108,10 +130,10 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, c):
+    def __init__(self, c, layer):
         super().__init__()
         self.attention_norm = make_norm(c)
-        self.attention = Attention(c)
+        self.attention = Attention(c, layer)
         self.attention_only = c.get("attention_only", False)
         self.feed_forward_norm = nn.Identity() if self.attention_only else make_norm(c)
         self.feed_forward = nn.Identity() if self.attention_only else FeedForward(c)
@@ -145,7 +167,7 @@ class Gpt(nn.Module):
         positions = sinusoids(c["seq_len"], c["d_model"]) if c["position"] == "sinusoidal" else None
         self.register_buffer("sinusoids", positions, persistent=False)
         self.embedding_norm = make_norm(c) if c.get("embedding_norm", False) else nn.Identity()
-        self.blocks = nn.ModuleList(Block(c) for _ in range(c["num_layers"]))
+        self.blocks = nn.ModuleList(Block(c, layer) for layer in range(c["num_layers"]))
         self.last_norm = nn.Identity()
         if c["norm_position"] != "post":
             self.last_norm = make_norm(c)

@@ -127,8 +127,9 @@ INSTANTIATE_TEST_SUITE_P(Models, ReferenceTest,
                          testing::Values("pre_mha_tied", "pre_mha_untied", "pre_gqa_tied", "pre_gqa_untied",
                                          "post_mha_tied", "post_mha_untied", "post_gqa_tied", "post_gqa_untied",
                                          "gelu_erf", "relu2", "silu", "swiglu", "geglu", "rope", "rope_part",
-                                         "rope_llama3", "softcap", "attention_only", "rms", "embedding_norm",
-                                         "norm_without_gain", "qk_norm", "norms_together", "sandwich"),
+                                         "rope_llama3", "softcap", "alibi", "window", "attention_only", "rms",
+                                         "embedding_norm", "norm_without_gain", "qk_norm", "norms_together",
+                                         "sandwich"),
                          [](const auto& test) { return test.param; });
 
 // The same for the trainer as a whole: batches from a source, micro-batches, schedule, clipping, and Muon for matrices
