@@ -79,7 +79,8 @@ const std::vector<std::vector<int64_t>> kParts{
 class KvCacheForms : public testing::TestWithParam<std::pair<DType, double>> {};
 
 TEST_P(KvCacheForms, GiveTheLogitsOfTheWholeSequence) {
-  const auto [dtype, bound] = GetParam();
+  const DType dtype = GetParam().first;
+  const double bound = GetParam().second;
   const NoGradGuard no_grad;
   for (const GptConfig& config : forms()) {
     const Gpt model(config, dtype);
@@ -134,7 +135,8 @@ void expect_rows(const Gpt& model, const Tensor& logits, const std::vector<std::
 
 // Prompts of 5, 1, 8 and 7 tokens in chunks, then two tokens of each, then of the two that stay.
 TEST_P(KvCacheForms, GiveTheLogitsOfEachSequenceOfABatch) {
-  const auto [dtype, bound] = GetParam();
+  const DType dtype = GetParam().first;
+  const double bound = GetParam().second;
   const NoGradGuard no_grad;
   for (const GptConfig& config : forms()) {
     const Gpt model(config, dtype);
@@ -163,7 +165,8 @@ TEST_P(KvCacheForms, GiveTheLogitsOfEachSequenceOfABatch) {
 
 // A chunk may lie in the padding of a sequence as a whole.
 TEST_P(KvCacheForms, GiveTheSameLogitsInChunks) {
-  const auto [dtype, bound] = GetParam();
+  const DType dtype = GetParam().first;
+  const double bound = GetParam().second;
   const NoGradGuard no_grad;
   for (const GptConfig& config : forms()) {
     const Gpt model(config, dtype);
