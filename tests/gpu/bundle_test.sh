@@ -10,7 +10,7 @@ export_path=(PATH=/usr/bin:/bin)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bundle="$work/another folder"
-most_megabytes=66
+most_megabytes=72
 
 fail() { printf 'FAILED: %s\n' "$*"; exit 1; }
 clean() { env -i "${export_path[@]}" "$@"; }
