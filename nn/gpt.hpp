@@ -35,6 +35,7 @@ class Gpt {
   // the last row of logits() for the whole of it. No dropout. Many tokens are processed in chunks of `chunk`, which
   // bounds the memory of activations. Throws GraphError unless called under NoGradGuard; ShapeError for tokens of
   // another shape, more rows than the cache or the model has positions for, or a sequence that is nothing but padding.
+  // A cached sequence is one document: with a document_separator the caller starts again after it, with clear().
   static constexpr int64_t kPrefillChunk = 512;
   Tensor next_logits(const Tensor& tokens, KvCache& cache, int64_t chunk = kPrefillChunk) const;
   // Mean cross-entropy over the targets that are not -1. If `denominator` is above 0, their sum divided by

@@ -9,7 +9,7 @@
 namespace heed {
 
 // Token t of a sequence belongs to the document at [begin[t], end[t]), in which its position is positions[t] = t -
-// begin[t]. i32 (B, T) each, or no tensors.
+// begin[t]. i32 (B, T) each, or no tensors. Made by document_ranges(): attention does not check the values.
 struct DocumentRanges {
   Tensor begin = {}, end = {}, positions = {};
 };
