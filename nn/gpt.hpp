@@ -63,7 +63,7 @@ class Gpt {
   GptConfig config_;
   ParameterStore store_;
   Parameter token_embedding_, position_embedding_, head_;
-  // A constant: seq_len rows of C, more of them once positions() is asked for more.
+  // A constant of (seq_len, C) at first; positions() replaces it by a longer one for longer sequences.
   mutable Tensor sinusoids_;
   std::unique_ptr<Norm> embedding_norm_;
   std::vector<Block> blocks_;

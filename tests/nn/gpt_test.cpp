@@ -81,7 +81,7 @@ TEST(Gpt, RefusesSizesThatDoNotFit) {
   EXPECT_THROW(Gpt(tiny(), DType::f32).logits(some_tokens(1, 9, 5), {}), ShapeError);
 }
 
-// Sinusoids are computed as far as they are needed; without positions there is nothing that could end.
+// Sinusoids are computed for every length, and a model without positions has no limit.
 TEST(Gpt, ReadsMoreThanSeqLenWherePositionsDoNotEnd) {
   for (const Position position : {Position::sinusoidal, Position::none}) {
     GptConfig config = tiny();

@@ -267,7 +267,7 @@ void check_optim(const Config& config) {
                optim.learning_rate);
   require_rule(!config.model.tie_embeddings || optim.head_lr_scale == 1, config,
                {"optim.head_lr_scale", "model.tie_embeddings"},
-               "head_lr_scale = {} is for a head of its own, but with tie_embeddings = true the head is the token "
+               "head_lr_scale = {} is for an untied head, but with tie_embeddings = true the head is the token "
                "embedding: set optim.embedding_lr_scale instead, or model.tie_embeddings = false",
                optim.head_lr_scale);
   require_rule(optim.warmup_steps <= config.train.steps, config, {"optim.warmup_steps", "train.steps"},
