@@ -137,7 +137,8 @@ Tensor Gpt::logits(const Tensor& tokens, const ForwardContext& context) const {
                       "tokens have shape {}, they must be (batch, at most {})", tokens.shape(),
                       config_.max_positions());
   ForwardContext whole = context;
-  if (config_.document_separator >= 0) whole.documents = document_ranges(tokens, config_.document_separator);
+  if (config_.document_separator >= 0 && !context.documents.begin)
+    whole.documents = document_ranges(tokens, config_.document_separator);
   return head(run_blocks(embed(tokens, whole), whole));
 }
 

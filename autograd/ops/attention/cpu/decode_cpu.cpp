@@ -38,10 +38,12 @@ template <class T>
 struct DecodeLayout : ScratchLayout<T> {
   int64_t queries;  // scaled, (H, D)
   int64_t scores;   // (H, kChunkKeys), then the probabilities
+  int64_t slopes;   // of ALiBi, (H)
 
   explicit DecodeLayout(const AttentionProblem& p) {
     queries = this->take(p.heads * p.head_size);
     scores = this->take(p.heads * kChunkKeys);
+    slopes = this->take(p.heads);
   }
 };
 
@@ -72,6 +74,7 @@ class DecodeChunk {
     sums_ = result + chunk.sums;
     queries_ = scratch + layout.queries;
     scores_ = scratch + layout.scores;
+    slopes_ = scratch + layout.slopes;
   }
 
   void run() {
@@ -97,6 +100,7 @@ class DecodeChunk {
     for (int64_t head = 0; head < p_.problem.heads; ++head) {
       const S* q = p_.q.row<S>(batch_, 0, head);
       T* to = queries_ + head * head_size_;
+      slopes_[head] = slope_log2<T>(p_.problem, head);
       for_each_vector(d, head_size_,
                       [&](int64_t, auto load, auto store) HWY_ATTR { store(hn::Mul(load(q), factor), to); });
     }
@@ -107,7 +111,7 @@ class DecodeChunk {
     for (int64_t head = 0; head < p_.problem.heads; ++head) {
       const S* k = p_.k.row<S>(batch_, key, head / group_);
       const T* q = queries_ + head * head_size_;
-      const T bias = slope_log2<T>(p_.problem, head) * static_cast<T>(key - (p_.problem.keys - 1));
+      const T bias = slopes_[head] * static_cast<T>(key - (p_.problem.keys - 1));
       scores_[head * kChunkKeys + key - keys_.begin] =
           bias + sum_of(d, head_size_, [&](auto load) HWY_ATTR { return hn::Mul(load(q), load(k)); });
     }
@@ -151,7 +155,7 @@ class DecodeChunk {
   const int64_t batch_;
   const PositionRange<int64_t> keys_;
   const int64_t head_size_, group_;
-  T *y_, *maxima_, *sums_, *queries_, *scores_;
+  T *y_, *maxima_, *sums_, *queries_, *scores_, *slopes_;
 };
 
 void decode_chunk(const AttentionForward& p, int64_t batch, PositionRange<int64_t> keys, void* result, void* scratch) {
