@@ -19,8 +19,7 @@ std::optional<Module> declare_if(bool exists, ParameterStore& store, const std::
 
 }  // namespace
 
-Attention::Attention(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer,
-                     const Tensor& rope_table)
+Attention::Attention(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer)
     : qkv_(store, name + ".qkv",
            {.inputs = config.d_model,
             .outputs = (config.num_heads + 2 * config.kv_heads()) * config.head_size(),
@@ -38,19 +37,18 @@ Attention::Attention(ParameterStore& store, const std::string& name, const GptCo
       head_size_(config.head_size()),
       layer_(layer),
       window_(config.window(layer)),
+      rope_(config.position == Position::rope),
       alibi_(config.position == Position::alibi),
-      dropout_(config.attention_dropout),
-      rope_table_(rope_table) {
-  require<ConfigError>(bool(rope_table) == (config.position == Position::rope),
-                       "Attention: a rope_table is for position = \"rope\", and needed there");
+      dropout_(config.attention_dropout) {
   if (!config.qk_norm || !config.norm_gain) return;
   q_norm_ = store.declare(name + ".q_norm.weight", {config.head_size()}, {.constant = 1});
   k_norm_ = store.declare(name + ".k_norm.weight", {config.head_size()}, {.constant = 1});
 }
 
-Tensor Attention::rotate(const Tensor& x, int64_t heads, int64_t rotated, int64_t first_position) const {
-  if (!rope_table_) return x;
-  return rope(x, rope_table_, {.num_heads = heads, .rotated_heads = rotated, .first_position = first_position});
+Tensor Attention::rotate(const Tensor& x, int64_t heads, int64_t rotated, const ForwardContext& context) const {
+  if (!rope_) return x;
+  return rope(x, context.rope_table,
+              {.num_heads = heads, .rotated_heads = rotated, .first_position = context.first_position()});
 }
 
 AttentionOptions Attention::options() const {
@@ -63,7 +61,7 @@ Tensor Attention::mix(const Tensor& x, const ForwardContext& context) const {
     qkv = qk_norm(qkv, q_norm_.tensor(), k_norm_.tensor(),
                   {.num_heads = num_heads_, .num_kv_heads = num_kv_heads_, .eps = norm_eps_});
   }
-  qkv = rotate(qkv, num_heads_ + 2 * num_kv_heads_, num_heads_ + num_kv_heads_, 0);
+  qkv = rotate(qkv, num_heads_ + 2 * num_kv_heads_, num_heads_ + num_kv_heads_, context);
   AttentionOptions all = options();
   all.documents = context.documents;
   all.dropout = context.training ? dropout_ : 0.0;
@@ -82,22 +80,22 @@ Tensor Attention::normalize_heads(const Tensor& heads, const Parameter& gain) co
 
 // Computes queries, keys and values with separate matmuls: keys and values are then contiguous, and one copy each
 // appends them to the cache. Keys are cached after their rotation.
-Tensor Attention::mix_with_cache(const Tensor& x, KvCache& cache) const {
+Tensor Attention::mix_with_cache(const Tensor& x, const ForwardContext& context) const {
+  KvCache& cache = *context.cache;
   const int64_t queries = num_heads_ * head_size_, keys = num_kv_heads_ * head_size_, fresh = x.shape()[1];
-  const int64_t first = cache.length();
-  const Tensor q = rotate(normalize_heads(qkv_.part(x, 0, queries), q_norm_), num_heads_, num_heads_, first);
-  const Tensor k = rotate(normalize_heads(qkv_.part(x, queries, keys), k_norm_), num_kv_heads_, num_kv_heads_, first);
-  const KvCache::KeysAndValues all = cache.append(layer_, {k, qkv_.part(x, queries + keys, keys)});
+  const Tensor q = rotate(normalize_heads(qkv_.part(x, 0, queries), q_norm_), num_heads_, num_heads_, context);
+  const Tensor k = rotate(normalize_heads(qkv_.part(x, queries, keys), k_norm_), num_kv_heads_, num_kv_heads_, context);
+  const KvCache::Layer& all = cache.append(layer_, {k, qkv_.part(x, queries + keys, keys)});
   AttentionOptions cached = options();
-  cached.lengths = cache.lengths(fresh, x.device());
+  cached.lengths = cache.lengths(layer_, fresh, x.device());
   cached.side = PaddingSide::left;
-  cached.num_keys = first + fresh;
+  cached.num_keys = cache.rows(layer_) + fresh;
   return attention(q, all.keys, all.values, cached);
 }
 
 Tensor Attention::operator()(const Tensor& x, const ForwardContext& context) const {
   const NameScope scope("attention");
-  return projection_(context.cache == nullptr ? mix(x, context) : mix_with_cache(x, *context.cache));
+  return projection_(context.cache == nullptr ? mix(x, context) : mix_with_cache(x, context));
 }
 
 FeedForward::FeedForward(ParameterStore& store, const std::string& name, const GptConfig& config)
@@ -139,10 +137,9 @@ Tensor FeedForward::operator()(const Tensor& x) const {
   return down_(activate(x));
 }
 
-Block::Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer,
-             const Tensor& rope_table)
+Block::Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer)
     : attention_norm_(store, name + ".attention_norm", config),
-      attention_(store, name + ".attention", config, layer, rope_table),
+      attention_(store, name + ".attention", config, layer),
       post_attention_norm_(declare_if<Norm>(config.norm_position == NormPosition::sandwich, store,
                                             name + ".post_attention_norm", config)),
       feed_forward_norm_(declare_if<Norm>(!config.attention_only, store, name + ".feed_forward_norm", config)),

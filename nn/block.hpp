@@ -17,9 +17,7 @@ namespace heed::nn {
 // (arXiv 2305.13245).
 class Attention {
  public:
-  // rope_table: shared by all layers; empty: queries and keys are not rotated.
-  Attention(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer,
-            const Tensor& rope_table = {});
+  Attention(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer);
   Tensor operator()(const Tensor& x, const ForwardContext& context) const;
 
  private:
@@ -27,9 +25,9 @@ class Attention {
   AttentionOptions options() const;
   // The attention output (B, T, H D) before the output projection.
   Tensor mix(const Tensor& x, const ForwardContext& context) const;
-  Tensor mix_with_cache(const Tensor& x, KvCache& cache) const;
+  Tensor mix_with_cache(const Tensor& x, const ForwardContext& context) const;
   // The first `rotated` of `heads` heads of x, with rotary position embedding; x itself without.
-  Tensor rotate(const Tensor& x, int64_t heads, int64_t rotated, int64_t first_position) const;
+  Tensor rotate(const Tensor& x, int64_t heads, int64_t rotated, const ForwardContext& context) const;
   // The norm of qk_norm on heads (…, n D) without other columns; no gradient reaches them: not for training. The heads
   // themselves without qk_norm.
   Tensor normalize_heads(const Tensor& heads, const Parameter& gain) const;
@@ -39,9 +37,8 @@ class Attention {
   bool qk_norm_;
   double norm_eps_;
   int64_t num_heads_, num_kv_heads_, head_size_, layer_, window_;
-  bool alibi_;
+  bool rope_, alibi_;
   double dropout_;
-  Tensor rope_table_;
 };
 
 // y = W2 f(W1 x + b1) + b2, f the activation.    x (B, T, C), f(…) (B, T, d_ff), y (B, T, C)
@@ -65,8 +62,7 @@ class FeedForward {
 // 2105.13290), and Gemma 2 (arXiv 2408.00118).
 class Block {
  public:
-  Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer,
-        const Tensor& rope_table = {});
+  Block(ParameterStore& store, const std::string& name, const GptConfig& config, int64_t layer);
   Tensor operator()(const Tensor& x, const ForwardContext& context) const;
 
  private:

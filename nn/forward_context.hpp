@@ -20,6 +20,7 @@ struct ForwardContext {
   // The tokens follow those in the cache, and their keys and values are appended to it. nullptr: the tokens are the
   // whole sequence.
   KvCache* cache = nullptr;
+  Tensor rope_table = {};         // of RoPE, which the model sets: a row for each position of the tokens
   DocumentRanges documents = {};  // of the tokens, whose positions then count from the document's beginning
   ForwardHook* hook = nullptr;    // qkv() and heads() are not called with a cache
 

@@ -58,16 +58,16 @@ Tensor last_tokens(const Tensor& x) {
 
 }  // namespace
 
-Tensor sinusoidal_positions(int64_t seq_len, int64_t width, DType dtype) {
+Tensor sinusoidal_positions(int64_t rows, int64_t width, DType dtype) {
   std::vector<double> values;
-  for (int64_t t = 0; t < seq_len; ++t) {
+  for (int64_t t = 0; t < rows; ++t) {
     for (int64_t j = 0; j < width; ++j) {
       const double exponent = static_cast<double>(j - j % 2) / static_cast<double>(width);
       const double angle = static_cast<double>(t) / std::pow(10000.0, exponent);
       values.push_back(j % 2 == 0 ? std::sin(angle) : std::cos(angle));
     }
   }
-  return from_values({seq_len, width}, dtype, values);
+  return from_values({rows, width}, dtype, values);
 }
 
 Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multiple, InitialWeights weights)
@@ -79,9 +79,8 @@ Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multi
     position_embedding_ = store_.declare("position_embedding.weight", {config.seq_len, config.d_model}, init);
   }
   if (config.embedding_norm) embedding_norm_ = std::make_unique<Norm>(store_, "embedding_norm", config);
-  const Tensor rotations = rope_table(config, dtype, device);
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-    blocks_.emplace_back(store_, fmt::format("blocks.{}", layer), config, layer, rotations);
+    blocks_.emplace_back(store_, fmt::format("blocks.{}", layer), config, layer);
   }
   if (config.has_last_norm()) {
     last_norm_ = std::make_unique<Norm>(store_, "last_norm", config);
@@ -90,24 +89,21 @@ Gpt::Gpt(const GptConfig& config, DType dtype, Device device, int64_t span_multi
   if (weights == InitialWeights::none) return;
   store_.build(weights == InitialWeights::drawn ? std::optional(config.seed) : std::nullopt, span_multiple);
   if (config.position == Position::sinusoidal) {
-    sinusoids_ = sinusoidal_positions(config.seq_len, config.d_model, dtype).to(device);
+    sinusoids_ = PositionTable(config.seq_len, [width = config.d_model, dtype, device](int64_t rows) {
+      return sinusoidal_positions(rows, width, dtype).to(device);
+    });
   }
-}
-
-const Tensor& Gpt::positions(int64_t count) const {
-  if (config_.position == Position::learned) return position_embedding_.tensor();
-  if (sinusoids_ && sinusoids_.shape()[0] < count) {
-    // Twice as many rows, so that generation, one token after the other, seldom computes them again.
-    const int64_t rows = std::max(count, 2 * sinusoids_.shape()[0]);
-    sinusoids_ = sinusoidal_positions(rows, config_.d_model, store_.dtype()).to(store_.device());
+  if (config.position == Position::rope) {
+    rotations_ = PositionTable(
+        config.seq_len, [config, dtype, device](int64_t rows) { return rope_table(config, rows, dtype, device); });
   }
-  return sinusoids_;
 }
 
 Tensor Gpt::with_positions(const Tensor& x, const ForwardContext& context) const {
   const int64_t batch = x.shape()[0], count = x.shape()[1], width = config_.d_model;
   const int64_t first = context.first_position();
-  const Tensor& all = positions(first + count);
+  const Tensor& all =
+      config_.position == Position::learned ? position_embedding_.tensor() : sinusoids_.rows(first + count);
   if (!all) return x;
   if (context.documents.positions) return add(x, embedding(all, context.documents.positions));
   if (context.cache == nullptr || context.cache->padding().empty()) {
@@ -154,6 +150,7 @@ Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache, int64_t chunk) con
                         padding);
   }
   Tensor x;
+  chunk = std::min(chunk, cache.max_fresh());
   for (int64_t first = 0; first < count; first += chunk) {
     const Tensor part = columns_of(tokens, first, std::min(chunk, count - first));
     x = run_blocks(embed(part, {.cache = &cache}), {.cache = &cache});
@@ -162,7 +159,9 @@ Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache, int64_t chunk) con
   return head(last_tokens(x));
 }
 
-Tensor Gpt::run_blocks(Tensor x, const ForwardContext& context) const {
+Tensor Gpt::run_blocks(Tensor x, const ForwardContext& given) const {
+  ForwardContext context = given;
+  context.rope_table = rotations_.rows(given.first_position() + x.shape()[1]);
   const auto show = [&](int64_t blocks) {
     if (context.hook != nullptr) context.hook->residual(blocks, x);
   };
@@ -200,7 +199,6 @@ int64_t Gpt::gemm_weights() const {
 ParameterCount count_parameters(const GptConfig& config) {
   GptConfig one_block = config;  // all blocks have the same parameters
   one_block.num_layers = 1;
-  if (config.position == Position::rope) one_block.seq_len = 1;  // only the length of its table, which is no parameter
   const Gpt gpt(one_block, DType::f32, Device::cpu, ParameterStore::kAlignment, InitialWeights::none);
   ParameterCount count;
   for (const ParameterStore::Entry& entry : gpt.parameters().entries()) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "nn/block.hpp"
+#include "nn/position_table.hpp"
 
 namespace heed::nn {
 
@@ -54,8 +55,6 @@ class Gpt {
 
  private:
   Tensor embed(const Tensor& tokens, const ForwardContext& context) const;
-  // The table of position embeddings, at least `count` rows; an empty handle without positions.
-  const Tensor& positions(int64_t count) const;
   // x (B, T, C) plus the position embeddings; with a cache, the positions follow those in it.
   Tensor with_positions(const Tensor& x, const ForwardContext& context) const;
   Tensor run_blocks(Tensor x, const ForwardContext& context) const;
@@ -63,15 +62,14 @@ class Gpt {
   GptConfig config_;
   ParameterStore store_;
   Parameter token_embedding_, position_embedding_, head_;
-  // A constant of (seq_len, C) at first; positions() replaces it by a longer one for longer sequences.
-  mutable Tensor sinusoids_;
+  PositionTable sinusoids_, rotations_;
   std::unique_ptr<Norm> embedding_norm_;
   std::vector<Block> blocks_;
   std::unique_ptr<Norm> last_norm_;
   bool recompute_ = false;
 };
 
-// table[t, 2i] = sin(t / 10000^(2i/C)), table[t, 2i+1] = cos(t / 10000^(2i/C)); (seq_len, C), C = width.
-Tensor sinusoidal_positions(int64_t seq_len, int64_t width, DType dtype);
+// table[t, 2i] = sin(t / 10000^(2i/C)), table[t, 2i+1] = cos(t / 10000^(2i/C)); (rows, C), C = width.
+Tensor sinusoidal_positions(int64_t rows, int64_t width, DType dtype);
 
 }  // namespace heed::nn

@@ -53,11 +53,18 @@ struct GptConfig {
 
   int64_t head_size() const { return d_model / num_heads; }
   int64_t kv_heads() const { return num_kv_heads == 0 ? num_heads : num_kv_heads; }
-  // The longest sequence that has a position for each token: learned positions and the table of RoPE end at
-  // seq_len, the others do not end.
+  // The longest sequence that has a position for each token: learned positions end at seq_len, the others do not end.
   int64_t max_positions() const {
-    const bool ends = position == Position::learned || position == Position::rope;
-    return ends ? seq_len : std::numeric_limits<int64_t>::max();
+    return position == Position::learned ? seq_len : std::numeric_limits<int64_t>::max();
+  }
+  // Each layer has a sliding window, and attention depends on distances alone: a sequence may go on without an end,
+  // and a token attends to no more tokens, and to no greater distance, than within seq_len.
+  bool is_unbounded() const {
+    const bool by_distance = position != Position::learned && position != Position::sinusoidal;
+    for (int64_t layer = 0; layer < num_layers; ++layer) {
+      if (window(layer) == 0) return false;
+    }
+    return by_distance;
   }
   // The MLP multiplies its hidden features by a gate, which doubles the outputs of its first layer.
   bool is_gated() const { return activation == Activation::swiglu || activation == Activation::geglu; }

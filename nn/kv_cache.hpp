@@ -1,6 +1,10 @@
 // KV cache for generation (Gpt::next_logits): with the keys and values of all tokens so far, the next token of a
 // sequence needs only one new row of activations. No graph is kept.
-//   per layer: keys, values (B, capacity, Hkv D), the first length() rows are valid; dtype as the model computes them
+//   per layer: keys, values (B, memory_rows(), Hkv D), the first rows() rows are valid; dtype as the model computes
+//   them
+//
+// A layer with a sliding window of w tokens holds its last rows only, at least the w - 1 that the next token attends to
+// (rolling buffer: Mistral 7B, arXiv 2310.06825). When its memory is full, these move to the front.
 //
 // The B sequences are aligned at their last token: sequence b begins with padding()[b] rows that do not belong to it
 // (left padding). The distance between two tokens of a sequence is therefore the distance between their rows, which is
@@ -26,9 +30,14 @@ class KvCache {
   int64_t capacity() const { return capacity_; }
   // Of each sequence; empty: there is no padding.
   const std::vector<int64_t>& padding() const { return padding_; }
-  // The number of tokens of each sequence once `fresh` rows are appended, i32 (B), as AttentionOptions::lengths of
-  // attention with PaddingSide::left. An empty handle without padding.
-  Tensor lengths(int64_t fresh, Device device) const;
+  // The most rows that append() takes at once, at any length: capacity() without a sliding window.
+  int64_t max_fresh() const { return max_fresh_; }
+  // Rows that a layer holds: length(), or the last ones of a layer with a sliding window.
+  int64_t rows(int64_t layer) const { return length_ - layers_.at(static_cast<size_t>(layer)).dropped; }
+  // Of each sequence, the rows of its tokens among those that append() to this layer has just returned, `fresh` new
+  // ones included: i32 (B), as AttentionOptions::lengths of attention with PaddingSide::left. An empty handle without
+  // padding.
+  Tensor lengths(int64_t layer, int64_t fresh, Device device) const;
 
   // Removes all tokens but keeps the memory. padding: that of the sequences that will be appended, B values of at least
   // 0, or none. Throws ShapeError.
@@ -39,23 +48,30 @@ class KvCache {
   struct KeysAndValues {
     Tensor keys, values;
   };
-  // Appends the keys and values (B, T, Hkv D) of new tokens to those of the layer. Returns the memory of all of them,
-  // (B, capacity, Hkv D), of which the first length() + T rows are valid. Throws ShapeError for a wrong layer or shape
-  // or more than capacity() rows; DTypeError if the dtype differs from the cached one.
-  KeysAndValues append(int64_t layer, const KeysAndValues& fresh);
+  struct Layer : KeysAndValues {
+    int64_t window = 0;       // sliding window; 0: none
+    int64_t memory_rows = 0;  // of each sequence
+    int64_t dropped = 0;      // tokens before the first row
+  };
+  // Appends the keys and values (B, T, Hkv D) of new tokens to those of the layer. Returns the layer, of which the
+  // first rows() + T rows are valid. Throws ShapeError for a wrong layer or shape, more than capacity() rows in all or
+  // max_fresh() at once; DTypeError if the dtype differs from the cached one.
+  const Layer& append(int64_t layer, const KeysAndValues& fresh);
   // Increases length() by `rows`; to be called once all layers have appended them. Throws ShapeError.
   void advance(int64_t rows);
 
   // The memory of all layers, 0 before the first append().
   int64_t bytes() const;
-  // "12 layers x 2 x 1024 tokens x 768 f32 = 75.5 MB"
+  // "12 layers x 1024 tokens x 2 x 768 f32 = 75.5 MB"; with a sliding window "(9 layers x 319 tokens + 3 layers x …"
   std::string describe() const;
 
  private:
-  int64_t batch_, capacity_, columns_;
+  void make_room(Layer& layer, int64_t fresh);
+
+  int64_t batch_, capacity_, columns_, max_fresh_;
   int64_t length_ = 0;
   std::vector<int64_t> padding_;
-  std::vector<KeysAndValues> layers_;
+  std::vector<Layer> layers_;
 };
 
 }  // namespace heed::nn

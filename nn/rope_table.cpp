@@ -31,16 +31,15 @@ std::vector<double> rope_frequencies(const GptConfig& config) {
   return thetas;
 }
 
-Tensor rope_table(const GptConfig& config, DType dtype, Device device) {
-  if (config.position != Position::rope) return Tensor();
+Tensor rope_table(const GptConfig& config, int64_t rows, DType dtype, Device device) {
   const std::vector<double> thetas = rope_frequencies(config);
   const auto half = static_cast<int64_t>(thetas.size());
-  const Tensor table = empty({config.seq_len, 2 * half}, accumulation_dtype(dtype));
+  const Tensor table = empty({rows, 2 * half}, accumulation_dtype(dtype));
   visit_accumulation(table.dtype(), [&](auto zero) {
     using T = decltype(zero);
     constexpr int64_t kGrain = 64;  // positions; tens of microseconds
     T* values = table.data<T>();
-    cpu::parallel_for(config.seq_len, kGrain, [&](int64_t begin, int64_t end) {
+    cpu::parallel_for(rows, kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         for (int64_t i = 0; i < half; ++i) {
           const double angle = static_cast<double>(t) * thetas[static_cast<size_t>(i)];

@@ -16,8 +16,8 @@ namespace heed::nn {
 //            1) (Llama 3.1: arXiv 2407.21783)
 std::vector<double> rope_frequencies(const GptConfig& config);
 
-// (seq_len, R), f32 (f64 for f64): row t is cos(t theta_i) for all i, then sin(t theta_i). The angles are computed in
-// f64: their error is below 1e-9 up to position 10^6. Empty unless config.position is rope.
-Tensor rope_table(const GptConfig& config, DType dtype, Device device);
+// (rows, R), f32 (f64 for f64): row t is cos(t theta_i) for all i, then sin(t theta_i). The angles are computed in f64:
+// their error is below 1e-9 up to position 10^6. For position = "rope".
+Tensor rope_table(const GptConfig& config, int64_t rows, DType dtype, Device device);
 
 }  // namespace heed::nn

@@ -81,9 +81,9 @@ TEST(Gpt, RefusesSizesThatDoNotFit) {
   EXPECT_THROW(Gpt(tiny(), DType::f32).logits(some_tokens(1, 9, 5), {}), ShapeError);
 }
 
-// Sinusoids are computed for every length, and a model without positions has no limit.
+// Sinusoids and the table of RoPE are computed for every length, and a model without positions has no limit.
 TEST(Gpt, ReadsMoreThanSeqLenWherePositionsDoNotEnd) {
-  for (const Position position : {Position::sinusoidal, Position::none}) {
+  for (const Position position : {Position::sinusoidal, Position::rope, Position::alibi, Position::none}) {
     GptConfig config = tiny();
     config.position = position;
     GptConfig longer = config;

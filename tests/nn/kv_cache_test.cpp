@@ -205,7 +205,7 @@ TEST(KvCache, SaysWhatItHolds) {
   EXPECT_EQ(cache.bytes(), 0);
   model.next_logits(from_tokens({2, 1}, {1, 2}), cache);
   EXPECT_EQ(cache.bytes(), 3 * 2 * 2 * 10 * 12 * 4);
-  EXPECT_EQ(cache.describe(), "3 layers x 2 x 2 sequences x 10 tokens x 12 f32 = 5.6 KiB");
+  EXPECT_EQ(cache.describe(), "2 sequences x 3 layers x 10 tokens x 2 x 12 f32 = 5.6 KiB");
 }
 
 TEST(KvCache, RefusesPaddingAndSequencesThatItDoesNotHave) {

@@ -36,7 +36,7 @@ int64_t document_size(const std::vector<int32_t>& tokens, int32_t separator) {
 // The new tokens of all sequences, (B, T): the last one of each, or after cache.clear() all of its document that fit in
 // the context, padded on the left.
 Tensor fresh_tokens(const std::vector<Sequence>& batch, nn::KvCache& cache, int32_t separator, Device device) {
-  // After seq_len tokens the context moves, and with it the position of each token, so all cached keys and values are
+  // When the cache is full the context moves, and with it the position of each token, so all cached keys and values are
   // invalid; so they are if a new document begins.
   if (cache.length() == cache.capacity()) cache.clear();
   for (const Sequence& sequence : batch) {
@@ -68,11 +68,11 @@ void keep(std::vector<Sequence>& batch, nn::KvCache& cache, const std::vector<in
   batch.resize(kept.size());
 }
 
-// The least cache that holds all prompts and what they are continued with.
+// The least cache that holds all prompts and what they are continued with, or the longest context of the model.
 int64_t cache_capacity(const nn::GptConfig& model, const std::vector<Sequence>& batch, int64_t num_tokens) {
   int64_t longest = 0;
   for (const Sequence& sequence : batch) longest = std::max<int64_t>(longest, std::ssize(sequence.tokens));
-  return std::min(model.seq_len, longest + num_tokens);
+  return model.is_unbounded() ? longest + num_tokens : std::min(model.seq_len, longest + num_tokens);
 }
 
 }  // namespace

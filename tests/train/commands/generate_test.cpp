@@ -34,7 +34,8 @@ std::vector<int32_t> plainly(const LoadedModel& loaded, std::vector<int32_t> tok
   const RandomStream random{.seed = options.seed, .site = random_site(RandomDomain::sampling), .step = sample_number};
   const size_t prompt = tokens.size();
   for (int64_t i = 0; i < options.num_tokens; ++i) {
-    const auto length = std::min<int64_t>(static_cast<int64_t>(tokens.size()), model.seq_len);
+    const auto all = static_cast<int64_t>(tokens.size());
+    const int64_t length = model.is_unbounded() ? all : std::min(all, model.seq_len);
     const Tensor sequence = from_tokens({1, length}, {tokens.end() - length, tokens.end()});
     const std::vector<double> logits = loaded.model->logits(sequence, {}).values();
     tokens.push_back(
@@ -67,7 +68,7 @@ std::vector<int32_t> with_cache(const LoadedModel& loaded, const std::vector<int
 
 // Prompts of one token, up to the sequence of 8, of the sequence, and longer.
 TEST(Generate, GivesTheTokensOfThePlainDefinition) {
-  for (const char* position : {"learned", "sinusoidal", "none"}) {
+  for (const char* position : {"learned", "sinusoidal", "rope", "alibi", "none"}) {
     for (const char* norm : {"pre", "post"}) {
       const LoadedModel loaded =
           tiny_model({"num_kv_heads=1", std::string("position=") + position, std::string("norm_position=") + norm});
@@ -84,7 +85,20 @@ TEST(Generate, GivesTheTokensOfThePlainDefinition) {
   }
 }
 
-// Else the test above would compare nothing.
+// With a sliding window in each layer, all tokens are the context.
+TEST(Generate, GoesOnBeyondSeqLenWithSlidingWindows) {
+  for (const char* position : {"learned", "rope", "alibi", "none"}) {
+    const LoadedModel loaded =
+        tiny_model({"precision=f64", "sliding_window=3", std::string("position=") + position, "qk_norm=true"});
+    const GenerateOptions options{.num_tokens = 100, .seed = 5};
+    for (const int64_t length : {1, 30}) {
+      std::vector<int32_t> prompt(static_cast<size_t>(length), 2);
+      EXPECT_EQ(with_cache(loaded, prompt, options, 1), plainly(loaded, prompt, options, 1)) << position;
+    }
+  }
+}
+
+// Else the tests above would compare nothing.
 TEST(Generate, DependsOnWhatIsInTheSequenceOnly) {
   const LoadedModel loaded = tiny_model({});
   const GenerateOptions options{.num_tokens = 12, .sampler = {.temperature = 0}};

@@ -144,7 +144,7 @@ class Generation(command_line.CommandLine):
         self.train("abcd" * 500, "steps=2")
         result = self.run_heed("generate", self.run_folder / "checkpoints" / "last.h5", "--prompt", "ab", "--tokens", 3, "--stats")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("KV cache: 1 layers x 2 x 5 tokens x 32 f32 = 1.2 KiB; prompt: 2 tokens in", result.stderr)
+        self.assertIn("KV cache: 1 layer x 5 tokens x 2 x 32 f32 = 1.2 KiB; prompt: 2 tokens in", result.stderr)
         self.assertIn("then 2 tokens in", result.stderr)
 
     def test_a_run_folder_stands_for_its_last_checkpoint(self):
