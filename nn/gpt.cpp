@@ -188,25 +188,25 @@ Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardConte
   return cross_entropy(logits(tokens, context), targets, {.denominator = denominator});
 }
 
-int64_t Gpt::gemm_weights() const {
-  int64_t weights = config_.vocab_size * config_.d_model;  // the head
-  for (const ParameterStore::Entry& entry : store_.entries()) {
-    if (entry.shape.rank() == 2 && entry.name.starts_with("blocks.")) weights += entry.shape.numel();
-  }
-  return weights;
-}
-
 ParameterCount count_parameters(const GptConfig& config) {
   GptConfig one_block = config;  // all blocks have the same parameters
   one_block.num_layers = 1;
   const Gpt gpt(one_block, DType::f32, Device::cpu, ParameterStore::kAlignment, InitialWeights::none);
   ParameterCount count;
   for (const ParameterStore::Entry& entry : gpt.parameters().entries()) {
-    const int64_t times = entry.name.starts_with("blocks.") ? config.num_layers : 1;
-    (entry.group == 0 ? count.matrices : count.vectors) +=
-        static_cast<double>(times) * static_cast<double>(entry.shape.numel());
+    const bool in_block = entry.name.starts_with("blocks.");
+    const int64_t times = in_block ? config.num_layers : 1;
+    const double weights = static_cast<double>(times) * static_cast<double>(entry.shape.numel());
+    (entry.group == 0 ? count.matrices : count.vectors) += weights;
+    if (in_block && entry.group == 0) count.hidden += weights;
   }
   return count;
+}
+
+FlopsPerToken flops_per_token(const GptConfig& config) {
+  const double head = static_cast<double>(config.vocab_size) * static_cast<double>(config.d_model);
+  const double width = static_cast<double>(config.num_layers) * static_cast<double>(config.d_model);
+  return {.weights = 6 * (count_parameters(config).hidden + head), .attention = 12 * width * config.mean_keys()};
 }
 
 }  // namespace heed::nn

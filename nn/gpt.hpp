@@ -50,8 +50,6 @@ class Gpt {
   const GptConfig& config() const { return config_; }
   const ParameterStore& parameters() const { return store_; }
   ParameterStore& parameters() { return store_; }
-  // Number of weights in GEMMs per token: those of the linear layers and of the head (tied or not), not the embeddings.
-  int64_t gemm_weights() const;
 
  private:
   Tensor embed(const Tensor& tokens, const ForwardContext& context) const;

@@ -110,6 +110,7 @@ struct GptConfig {
 struct ParameterCount {
   double matrices = 0;  // two-dimensional: group 0 of the ParameterStore
   double vectors = 0;   // biases and gains of norms: group 1
+  double hidden = 0;    // of the matrices, those in the blocks
   double all() const { return matrices + vectors; }
 };
 
@@ -117,5 +118,14 @@ struct ParameterCount {
 // them (nn/gpt.cpp). config.vocab_size must be set. In double, which is exact up to 2^53 and does not overflow for any
 // config. Throws what the constructor of Gpt throws.
 ParameterCount count_parameters(const GptConfig& config);
+
+// FLOPs of training for each token, forward and backward: 6 per weight of the linear layers and of the head, tied or
+// not; and in each layer 12 d_model per key that a query attends to (PaLM, appendix B: arXiv 2204.02311, which counts
+// all seq_len keys; here causality and sliding windows leave mean_keys()).
+struct FlopsPerToken {
+  double weights = 0, attention = 0;
+  double all() const { return weights + attention; }
+};
+FlopsPerToken flops_per_token(const GptConfig& config);
 
 }  // namespace heed::nn

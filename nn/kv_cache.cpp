@@ -27,7 +27,7 @@ KvCache::KvCache(const GptConfig& config, int64_t batch, int64_t capacity)
     const int64_t window = config.window(i), chunk = std::max(window / 4, kLeastChunk);
     const bool is_rolling = window > 0 && window - 1 + chunk < capacity_;
     if (is_rolling) max_fresh_ = std::min(max_fresh_, chunk);
-    layers_.push_back({.window = window, .memory_rows = is_rolling ? window - 1 + chunk : capacity_});
+    layers_.push_back({{}, window, is_rolling ? window - 1 + chunk : capacity_});
   }
 }
 
@@ -128,6 +128,12 @@ void KvCache::advance(int64_t rows) {
   length_ += rows;
 }
 
+int64_t KvCache::memory_rows() const {
+  int64_t rows = 0;
+  for (const Layer& layer : layers_) rows += layer.memory_rows;
+  return rows;
+}
+
 int64_t KvCache::bytes() const {
   int64_t bytes = 0;
   for (const Layer& layer : layers_) {
@@ -149,6 +155,11 @@ std::string KvCache::describe() const {
   return fmt::format("{}{} x 2 x {}{} = {}", batch_ == 1 ? "" : fmt::format("{} sequences x ", batch_),
                      layers.size() == 1 ? rows : fmt::format("({})", rows), columns_,
                      keys ? fmt::format(" {}", keys.dtype()) : "", human_bytes(bytes()));
+}
+
+int64_t kv_cache_bytes(const GptConfig& config, DType dtype) {
+  return 2 * KvCache(config).memory_rows() * config.kv_heads() * config.head_size() *
+         static_cast<int64_t>(size_bytes(dtype));
 }
 
 }  // namespace heed::nn

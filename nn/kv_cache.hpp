@@ -28,6 +28,7 @@ class KvCache {
   int64_t batch() const { return batch_; }
   int64_t length() const { return length_; }  // cached rows of each sequence, with its padding
   int64_t capacity() const { return capacity_; }
+  int64_t memory_rows() const;  // of each sequence, in all layers
   // Of each sequence; empty: there is no padding.
   const std::vector<int64_t>& padding() const { return padding_; }
   // The most rows that append() takes at once, at any length: capacity() without a sliding window.
@@ -73,5 +74,8 @@ class KvCache {
   std::vector<int64_t> padding_;
   std::vector<Layer> layers_;
 };
+
+// The memory of the cache of one sequence of seq_len tokens.
+int64_t kv_cache_bytes(const GptConfig& config, DType dtype);
 
 }  // namespace heed::nn

@@ -298,13 +298,16 @@ TEST(Gpt, RecomputeGivesTheSameBitsWithLessMemory) {
   EXPECT_EQ(live_nodes(), 0);
 }
 
-TEST(Gpt, CountsTheWeightsOfItsProducts) {
+TEST(ParameterCount, GivesTheFlopsOfATrainingStep) {
   GptConfig config = tiny();  // 2 layers of 12 C^2, and the head
-  EXPECT_EQ(Gpt(config, DType::f32).gemm_weights(), 2 * 12 * 16 * 16 + 5 * 16);
+  EXPECT_EQ(flops_per_token(config).weights / 6, 2 * 12 * 16 * 16 + 5 * 16);
   config.tie_embeddings = false;
-  EXPECT_EQ(Gpt(config, DType::f32).gemm_weights(), 2 * 12 * 16 * 16 + 5 * 16);
+  EXPECT_EQ(flops_per_token(config).weights / 6, 2 * 12 * 16 * 16 + 5 * 16);
   config.activation = Activation::swiglu;  // 4 C^2 of attention, and 3 C d_ff
-  EXPECT_EQ(Gpt(config, DType::f32).gemm_weights(), 2 * (4 * 16 + 3 * 43) * 16 + 5 * 16);
+  EXPECT_EQ(flops_per_token(config).weights / 6, 2 * (4 * 16 + 3 * 43) * 16 + 5 * 16);
+  EXPECT_EQ(flops_per_token(config).attention, 6 * 2 * 8 * 16);
+  config.sliding_window = 2;  // 2 keys, less for the first query
+  EXPECT_EQ(flops_per_token(config).attention, 12 * 2 * 16 * (2 - 0.25));
 }
 
 // In bf16 a gradient that is added to twice is rounded twice, so this is where a difference in the order would show.

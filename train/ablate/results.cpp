@@ -1,4 +1,5 @@
 #include "train/ablate/results.hpp"
+#include "nn/kv_cache.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -79,11 +80,7 @@ Tensor filled(const Shape& shape) { return full(shape, DType::f64, std::numeric_
 
 int64_t ArmResult::head_size() const { return arm->config.model.d_model / arm->config.model.num_heads; }
 
-int64_t ArmResult::kv_cache_bytes() const {
-  const nn::GptConfig& model = arm->config.model;
-  return 2 * model.num_layers * model.seq_len * model.kv_heads() * head_size() *
-         size_bytes(arm->config.train.precision);
-}
+int64_t ArmResult::kv_cache_bytes() const { return nn::kv_cache_bytes(arm->config.model, arm->config.train.precision); }
 
 int64_t ArmResult::activation_bytes() const {
   return estimate_memory(arm->config, choose_device(arm->config)).activations;

@@ -28,12 +28,12 @@ struct StepBench {
   int64_t resident_bytes = 0;  // peak resident set size of the process
   std::vector<BenchRow> rows;
   Ceilings ceilings;
-  double weight_flops = 0, attention_flops = 0;  // per token
+  nn::FlopsPerToken flops;
 
   double rate_of(const std::vector<double>& steps) const { return static_cast<double>(tokens) / median(steps); }
   double mfu() const {
     const double peak = ceilings.flops_per_s * static_cast<double>(config.train.ranks);
-    return rate_of(seconds) * (weight_flops + attention_flops) / peak;
+    return rate_of(seconds) * flops.all() / peak;
   }
 };
 
@@ -94,8 +94,7 @@ StepBench measure(const Config& given, const BenchStepOptions& options, comm::Pr
   const int64_t tokens = config.train.rows_per_micro_batch() * m.seq_len;
   bench.ceilings = {bench.device, copy_bandwidth(bench.device),
                     gemm_rate(config.train.precision, bench.device, m, tokens)};
-  bench.weight_flops = 6.0 * static_cast<double>(trainer.model().gemm_weights());
-  bench.attention_flops = 12.0 * static_cast<double>(m.num_layers * m.d_model) * m.mean_keys();
+  bench.flops = nn::flops_per_token(m);
   return bench;
 }
 
@@ -134,7 +133,7 @@ void print_text(const StepBench& b) {
                                 : std::string();
     print("ranks         {}{}\n", b.config.train.ranks, waited);
   }
-  print("FLOPs/token   {:.4g} in weights + {:.4g} in attention\n", b.weight_flops, b.attention_flops);
+  print("FLOPs/token   {:.4g} in weights + {:.4g} in attention\n", b.flops.weights, b.flops.attention);
   print("MFU           {:.1f} %\n", 100 * b.mfu());
   print("{}\nresident      {:>11}  peak of the process\n", measured_memory(b.memory), human_bytes(b.resident_bytes));
   print("ceilings      {}\n",

@@ -26,6 +26,7 @@
 #include "train/run/run.hpp"
 #include "train/run/run_folder.hpp"
 #include "train/run/version.hpp"
+#include "train/trainer/model_summary.hpp"
 
 namespace {
 
@@ -355,17 +356,20 @@ void add_bench(CLI::App& app, Arguments& arguments, const Runner& run) {
 }
 
 void add_config(CLI::App& app, Arguments& arguments, const Runner& run) {
-  CLI::App* command = app.add_subcommand("config", "Show the resolved config and where each value comes from.");
-  CLI::Option* config =
+  CLI::App* command =
+      app.add_subcommand("config", "Show the resolved config, where each value comes from, and what it costs.");
+  CLI::Option* file =
       add_path(command, "config", arguments.config, "A TOML file; without one, every key is explained.");
   command->add_option("overrides", arguments.overrides, kOverridesHelp);
   command->add_flag("--markdown", arguments.as_markdown, "Explain every key as a page in Markdown, docs/config.md.")
-      ->excludes(config);
+      ->excludes(file);
   run.in_each(command, [&] {
-    train::print("{}", arguments.as_markdown ? train::config_markdown()
-                       : arguments.config.empty()
-                           ? train::config_reference()
-                           : train::describe_config(train::load_config(arguments.config, arguments.overrides)));
+    if (arguments.as_markdown || arguments.config.empty()) {
+      train::print("{}", arguments.as_markdown ? train::config_markdown() : train::config_reference());
+      return 0;
+    }
+    const train::Config config = train::load_config(arguments.config, arguments.overrides);
+    train::print("{}\n{}", train::describe_config(config), train::model_summary(config));
     return 0;
   });
 }

@@ -48,31 +48,10 @@ double rope_table_elements(const nn::GptConfig& m) {
   return static_cast<double>(m.seq_len) * static_cast<double>(m.rope_columns());
 }
 
-// The smallest vocabulary size that the config allows.
-int64_t least_vocab_size(const Config& config) {
-  if (config.model.vocab_size > 0) return config.model.vocab_size;
-  if (config.data.source != DataSource::text) return 1;
-  switch (config.data.tokenizer) {
-    case data::TokenizerKind::byte:
-      return 256;
-    case data::TokenizerKind::bpe:
-      return config.data.vocab_size;
-    case data::TokenizerKind::character:
-      break;
-  }
-  return 1;
-}
-
-// The weights that Muon updates, and of which it keeps one value each: all matrices but embeddings and head.
-double hidden_weights(nn::GptConfig model, const nn::ParameterCount& count) {
-  model.num_layers = 0;
-  return count.matrices - nn::count_parameters(model).matrices;
-}
-
 // Values that the optimizer keeps for all parameters.
-double optimizer_values(const OptimConfig& optim, const nn::GptConfig& model, const nn::ParameterCount& count) {
+double optimizer_values(const OptimConfig& optim, const nn::ParameterCount& count) {
   if (optim.optimizer == OptimizerKind::sgd) return optim.momentum > 0 ? count.all() : 0;
-  return optim.optimizer == OptimizerKind::adamw ? 2 * count.all() : 2 * count.all() - hidden_weights(model, count);
+  return optim.optimizer == OptimizerKind::adamw ? 2 * count.all() : 2 * count.all() - count.hidden;
 }
 
 double data_bytes(const DataConfig& data) {
@@ -150,6 +129,20 @@ int64_t certain_data(const Config& config, int64_t estimate) {
 
 }  // namespace
 
+int64_t least_vocab_size(const Config& config) {
+  if (config.model.vocab_size > 0) return config.model.vocab_size;
+  if (config.data.source != DataSource::text) return 1;
+  switch (config.data.tokenizer) {
+    case data::TokenizerKind::byte:
+      return 256;
+    case data::TokenizerKind::bpe:
+      return config.data.vocab_size;
+    case data::TokenizerKind::character:
+      break;
+  }
+  return 1;
+}
+
 int64_t MemoryEstimate::total() const {
   return parameters + gradients + optimizer + std::max(activations, checkpoint) + data + batch + layer_norms;
 }
@@ -163,7 +156,7 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
   const nn::ParameterCount count = nn::count_parameters(m);
   const double sharing = t.shard_optimizer ? static_cast<double>(t.ranks) : 1;
   const double gradients = count.all() * exact;
-  const double moments = optimizer_values(config.optim, m, count) * exact;
+  const double moments = optimizer_values(config.optim, count) * exact;
   double parameters = gradients;
   if (element != exact) parameters += count.matrices * (element - exact * (sharing - 1) / sharing);
   const auto layers = static_cast<double>(m.num_layers), width = static_cast<double>(m.d_model);

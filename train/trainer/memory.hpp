@@ -30,6 +30,9 @@ struct MemoryEstimate {
 // one is assumed. The data of a text is estimated from its file size: a text has at most as many tokens as bytes.
 MemoryEstimate estimate_memory(const Config& config, Device device);
 
+// model.vocab_size, or the smallest one that the config allows.
+int64_t least_vocab_size(const Config& config);
+
 // The estimate by category, each with the keys that reduce it; several lines.
 std::string memory_table(const MemoryEstimate& estimate);
 // The measured peaks in one line.

@@ -30,7 +30,8 @@ TEST(StepProfile, CountsWhatAStepDoes) {
   const std::vector<BenchRow> rows = profile.rows();
   const int64_t tokens = 12 * 8, layers = 2, width = 16;
   // Each weight makes two FLOPs forward and four backward; each of T (T + 1) / 2 pairs a score and a share of a value.
-  EXPECT_EQ(flops_of(rows, "linear"), static_cast<double>(6 * trainer.model().gemm_weights() * tokens));
+  EXPECT_EQ(flops_of(rows, "linear"),
+            static_cast<double>(nn::flops_per_token(trainer.model().config()).weights * tokens));
   EXPECT_EQ(flops_of(rows, "attention"), static_cast<double>(3 * 4 * layers * 12 * width * 8 * 9 / 2));
   EXPECT_EQ(find(rows, "cross_entropy", false).calls, 1);
   EXPECT_EQ(find(rows, "layer_norm", true).calls, 2 * layers + 1);

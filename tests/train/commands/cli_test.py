@@ -79,6 +79,8 @@ class Commands(CommandLine):
         result = self.run_heed("config", self.config, "d_model=32")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stdout, r"d_model\s+=?\s*32\s.*command line")
+        for what in ("parameters", "FLOPs/token", "KV cache", "memory (estimate)"):
+            self.assertIn(what, result.stdout)
         reference = self.run_heed("config")
         self.assertEqual(reference.returncode, 0)
         self.assertIn("learning_rate", reference.stdout)
