@@ -83,7 +83,7 @@ def draw(path, results):
     left.set_xticks(LENGTHS, [str(n) for n in LENGTHS])
     left.set_xlabel("tokens in a sequence of the evaluation")
     left.set_ylabel("validation loss (nats)")
-    left.legend(fontsize=9)
+    left.legend(fontsize=9, loc="upper left", bbox_to_anchor=(0.02, 0.98))
     right.axvline(LENGTHS[0], color="gray", linewidth=1, linestyle="--")
     right.set_xlabel(f"position in a sequence of {LENGTHS[-1]} tokens")
     right.set_ylim(left.get_ylim())
