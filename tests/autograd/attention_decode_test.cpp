@@ -104,6 +104,16 @@ TEST(AttentionDecode, ShowsNanAndInfinity) {
   }
 }
 
+// The last query sees all keys: equal scores give the mean of the values before it, 1 to 4 and 1 to 5. A mask that is
+// aligned at the first key would give 1 and 1.5.
+TEST(AttentionDecode, AlignsTheMaskAtTheLastKey) {
+  const NoGradGuard no_grad;
+  const Tensor q = zeros({1, 2, 1}, DType::f64), k = random("k", {1, 5, 1});
+  const Tensor v = from_values({1, 5, 1}, DType::f64, {1, 2, 3, 4, 5});
+  EXPECT_EQ(attention(q, k, v, {}).values(), (Values{2.5, 3}));
+  EXPECT_EQ(attention(q.slice(1, {1, 1, 1}), k, v, {}).values(), (Values{3}));
+}
+
 TEST(AttentionDecode, NumKeysIsForACacheOnly) {
   const Tensor q = random("q", {1, 1, 4}), k = random("k", {1, 5, 4});
   EXPECT_THROW(attention(q, k, k, {.num_keys = 3}), GraphError);
