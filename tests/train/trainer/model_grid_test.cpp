@@ -39,7 +39,8 @@ std::map<std::string, std::vector<std::string>> values_of_keys() {
                                                          {"sliding_window", {"0", "1", "3"}},
                                                          {"window_pattern", {"\"S\"", "\"LS\""}},
                                                          {"dropout", {"0.0", "0.2"}},
-                                                         {"attention_dropout", {"0.0", "0.2"}}};
+                                                         {"attention_dropout", {"0.0", "0.2"}},
+                                                         {"mup_base_width", {"0", "5"}}};
   for (const KeySpec& key : schema()) {
     if (key.table == "model" && !key.choices.empty()) values[key.name] = key.choices;
   }
