@@ -1,9 +1,9 @@
 // Optimizers over a few long spans of parameters.
 //
 // The parameters of a model are stored in flat buffers. A span is a contiguous range of weights with its gradients, and
-// weight decay and factors on it and on the learning rate apply to all of it; an optimizer has no notion of layers. It updates
-// the weights in place; only zero_grad() changes the gradients (and Muon, where it gathers shards). A training step
-// with custom parameters:
+// weight decay and factors on it and on the learning rate apply to all of it; an optimizer has no notion of layers. It
+// updates the weights in place; only zero_grad() changes the gradients (and Muon, where it gathers shards). A training
+// step with custom parameters:
 //   Sgd optimizer(spans_of({weight, bias}), {.momentum = 0.9});
 //   optimizer.zero_grad(); backward(loss); optimizer.step(learning_rate);
 #pragma once

@@ -11,8 +11,8 @@
 
 namespace heed::train {
 
-// Of the options it reads the heads, scale, causal, window, alibi and documents. Throws ShapeError unless the last dimension
-// of qkv is a multiple of num_heads + 2 num_kv_heads.
+// Of the options it reads the heads, scale, causal, window, alibi and documents. Throws ShapeError unless the last
+// dimension of qkv is a multiple of num_heads + 2 num_kv_heads.
 Tensor attention_pattern(const Tensor& qkv, const AttentionOptions& options);
 
 }  // namespace heed::train

@@ -35,12 +35,9 @@ class Draw {
 
 // The values of each model key that the grid combines.
 std::map<std::string, std::vector<std::string>> values_of_keys() {
-  std::map<std::string, std::vector<std::string>> values{{"num_kv_heads", {"4", "2", "1"}},
-                                                         {"sliding_window", {"0", "1", "3"}},
-                                                         {"window_pattern", {"\"S\"", "\"LS\""}},
-                                                         {"dropout", {"0.0", "0.2"}},
-                                                         {"attention_dropout", {"0.0", "0.2"}},
-                                                         {"mup_base_width", {"0", "5"}}};
+  std::map<std::string, std::vector<std::string>> values{
+      {"num_kv_heads", {"4", "2", "1"}}, {"sliding_window", {"0", "1", "3"}},   {"window_pattern", {"\"S\"", "\"LS\""}},
+      {"dropout", {"0.0", "0.2"}},       {"attention_dropout", {"0.0", "0.2"}}, {"mup_base_width", {"0", "5"}}};
   for (const KeySpec& key : schema()) {
     if (key.table == "model" && !key.choices.empty()) values[key.name] = key.choices;
   }
