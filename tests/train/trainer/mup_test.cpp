@@ -170,7 +170,7 @@ TEST(Mup, ActivationsStayAsLargeAtEveryWidth) {
   constexpr double kFlat = 0.12, kGrows = 0.2;
   for (const Strings& optimizer :
        std::vector<Strings>{{"optimizer=adamw", "learning_rate=0.005"},
-                            {"optimizer=muon", "learning_rate=0.005"},
+                            {"optimizer=muon", "learning_rate=0.05", "adamw_learning_rate=0.005"},
                             {"optimizer=muon", "muon_scale=original", "learning_rate=0.02"}}) {
     Strings with_mup = optimizer;
     with_mup.push_back("mup_base_width=32");
