@@ -111,8 +111,11 @@ TEST_P(ModelGrid, GradientsCacheAndRecomputation) {
       shake(model);
       std::vector<GradcheckTensor> tensors;
       for (const auto& entry : model.parameters().entries()) tensors.push_back({entry.name, entry.tensor});
+      // Scores of heads of size 4 are 4 times larger with muP, and the difference over a step then off by up to 4^5
+      // times more.
+      const double step = config.mup_base_width == 0 ? 1e-3 : 2e-4;
       const GradcheckResult result =
-          gradcheck([&] { return model.loss(inputs, targets, context); }, tensors, {.max_elements = 2});
+          gradcheck([&] { return model.loss(inputs, targets, context); }, tensors, {.step = step, .max_elements = 2});
       EXPECT_TRUE(result.passed) << result.text();
     }
 
