@@ -24,7 +24,7 @@ Attention::Attention(ParameterStore& store, const std::string& name, const GptCo
            {.inputs = config.d_model,
             .outputs = (config.num_heads + 2 * config.kv_heads()) * config.head_size(),
             .bias = config.bias,
-            .init_std = config.init_std}),
+            .init_std = config.hidden_init_std()}),
       projection_(store, name + ".projection",
                   {.inputs = config.d_model,
                    .outputs = config.d_model,
@@ -39,6 +39,7 @@ Attention::Attention(ParameterStore& store, const std::string& name, const GptCo
       window_(config.window(layer)),
       rope_(config.position == Position::rope),
       alibi_(config.position == Position::alibi),
+      scale_(config.attention_scale()),
       dropout_(config.attention_dropout) {
   if (!config.qk_norm || !config.norm_gain) return;
   q_norm_ = store.declare(name + ".q_norm.weight", {config.head_size()}, {.constant = 1});
@@ -52,7 +53,7 @@ Tensor Attention::rotate(const Tensor& x, int64_t heads, int64_t rotated, const 
 }
 
 AttentionOptions Attention::options() const {
-  return {.num_heads = num_heads_, .num_kv_heads = num_kv_heads_, .window = window_, .alibi = alibi_};
+  return {.num_heads = num_heads_, .num_kv_heads = num_kv_heads_, .scale = scale_, .window = window_, .alibi = alibi_};
 }
 
 Tensor Attention::mix(const Tensor& x, const ForwardContext& context) const {
@@ -103,7 +104,7 @@ FeedForward::FeedForward(ParameterStore& store, const std::string& name, const G
           {.inputs = config.d_model,
            .outputs = config.feed_forward_outputs(),
            .bias = config.bias,
-           .init_std = config.init_std}),
+           .init_std = config.hidden_init_std()}),
       down_(store, name + ".down",
             {.inputs = config.feed_forward_size(),
              .outputs = config.d_model,

@@ -38,6 +38,7 @@ class Attention {
   double norm_eps_;
   int64_t num_heads_, num_kv_heads_, head_size_, layer_, window_;
   bool rope_, alibi_;
+  double scale_;  // of the scores
   double dropout_;
 };
 

@@ -179,7 +179,11 @@ Tensor Gpt::run_blocks(Tensor x, const ForwardContext& given) const {
 Tensor Gpt::head(const Tensor& x) const {
   const NameScope scope("head");
   const Tensor& weight = config_.tie_embeddings ? token_embedding_.tensor() : head_.tensor();
-  const Tensor logits = linear(last_norm_ != nullptr ? (*last_norm_)(x) : x, weight, Tensor());
+  Tensor input = last_norm_ != nullptr ? (*last_norm_)(x) : x;
+  // muP scales the input, which is smaller than the logits.
+  const double multiplier = config_.width_multiplier();
+  if (multiplier != 1) input = scale(input, 1 / multiplier);
+  const Tensor logits = linear(input, weight, Tensor());
   return config_.logit_softcap > 0 ? softcap(logits, config_.logit_softcap) : logits;
 }
 

@@ -6,6 +6,8 @@
 // (Radford et al. 2019): normal with init_std, for the projections into the residual stream with init_std / sqrt(2 L),
 // or sqrt(L) with attention_only, or 0; biases 0. Logit soft-capping, if any, is that of Gemma 2 (arXiv 2408.00118):
 // logits = cap tanh(logits / cap).
+// With muP (GptConfig::mup_base_width), m = GptConfig::width_multiplier(): the matrices of the blocks begin with a std
+// 1 / sqrt(m) times that, the input of the head is divided by m, and attention scores are q k^T 8 / D.
 #pragma once
 
 #include <memory>
@@ -28,8 +30,9 @@ class Gpt {
       int64_t span_multiple = ParameterStore::kAlignment, InitialWeights weights = InitialWeights::drawn);
 
   Tensor logits(const Tensor& tokens, const ForwardContext& context) const;
-  // The last norm (not Post-LN), the output head and the soft-capping: x (…, C), the residual stream after the last
-  // block, -> logits (…, V). After an earlier block the result is the logit lens (nostalgebraist 2020).
+  // The last norm (not Post-LN), the output head with the factor of muP, and the soft-capping: x (…, C), the residual
+  // stream after the last block, -> logits (…, V). After an earlier block the result is the logit lens (nostalgebraist
+  // 2020).
   Tensor head(const Tensor& x) const;
   // For generation: tokens i32 (B, T), T >= 1, continue the B sequences in the cache, which then holds T more rows of
   // each; tokens in the cache's padding are ignored. Returns the logits (B, V) of the next tokens: for each sequence

@@ -48,6 +48,9 @@ struct GptConfig {
   bool tie_embeddings = true;
   double logit_softcap = 0;  // c: the logits are c tanh(logits / c); 0: off
   double init_std = 0.02;
+  // muP (Yang et al. 2022, arXiv 2203.03466): the d_model for which learning rate and init_std are given. Initial
+  // weights, output head and attention scores then depend on d_model so that both fit every width. 0: off.
+  int64_t mup_base_width = 0;
   bool zero_init_projections = false;  // the projections into the residual stream begin at 0
   uint32_t seed = 1;
 
@@ -94,10 +97,22 @@ struct GptConfig {
   bool has_last_norm() const { return norm_position != NormPosition::post; }
   bool norm_has_bias() const { return bias && norm_gain && norm == NormKind::layer; }
   int64_t sublayers() const { return (attention_only ? 1 : 2) * num_layers; }
+  // m of muP: how many times wider than its base the model is. 1 without muP.
+  double width_multiplier() const {
+    return mup_base_width == 0 ? 1 : static_cast<double>(d_model) / static_cast<double>(mup_base_width);
+  }
+  // Initial std of the other matrices of the blocks: their inputs grow in number with the width.
+  double hidden_init_std() const { return init_std / std::sqrt(width_multiplier()); }
   // Initial std of the projections into the residual stream, one in each sublayer: it keeps the variance of the sum
   // over all of them (GPT-2).
   double residual_init_std() const {
-    return zero_init_projections ? 0 : init_std / std::sqrt(static_cast<double>(sublayers()));
+    return zero_init_projections ? 0 : init_std / std::sqrt(static_cast<double>(sublayers()) * width_multiplier());
+  }
+  // Factor of the attention scores. With muP it falls like 1 / D, since queries and keys come to agree in training and
+  // their product then grows like D; the 8 leaves heads of size 64 as they are (Yang et al.'s package mup).
+  double attention_scale() const {
+    const auto size = static_cast<double>(head_size());
+    return mup_base_width == 0 ? 1 / std::sqrt(size) : 8 / size;
   }
   // Columns of each head that are rotated; 0 if rope_fraction does not make an even number of them. The fraction may be
   // rounded, as 0.667 of 6 columns is.

@@ -26,7 +26,7 @@ void update_adamw(const ParameterSpan& span, const Tensor& m, const Tensor& v, c
                  .beta1 = options.beta1,
                  .beta2 = options.beta2,
                  .eps = options.eps,
-                 .weight_decay = span.decay ? options.weight_decay : 0.0});
+                 .weight_decay = span.decay_of(options.weight_decay)});
 }
 
 AdamW::AdamW(std::vector<ParameterSpan> spans, const AdamWOptions& options)

@@ -136,7 +136,7 @@ void Muon::update_weights(const Piece& piece, const Tensor& direction, double sc
                 {.weights = span.weights.slice(piece.in_span, {piece.count}).ref(),
                  .gradients = direction,
                  .scalars = scaled,
-                 .weight_decay = span.decay ? options_.weight_decay / scale : 0.0});
+                 .weight_decay = span.decay_of(options_.weight_decay) / scale});
 }
 
 }  // namespace heed::optim

@@ -63,6 +63,7 @@ Optimizer::Optimizer(std::vector<ParameterSpan> spans) : spans_(std::move(spans)
   for (size_t i = 0; i < spans_.size(); ++i) {
     require_flat(spans_[i], i, spans_[0].weights ? spans_[0].weights.dtype() : DType::f32);
     require_not_negative("optimizer: learning_rate_scale", spans_[i].learning_rate_scale);
+    require_not_negative("optimizer: weight_decay_scale", spans_[i].weight_decay_scale);
   }
   require_apart(spans_);
 }

@@ -1,9 +1,9 @@
 // Optimizers over a few long spans of parameters.
 //
 // The parameters of a model are stored in flat buffers. A span is a contiguous range of weights with its gradients, and
-// weight decay and a factor on the learning rate apply to all of it; an optimizer has no notion of layers. It updates
-// the weights in place; only zero_grad() changes the gradients (and Muon, where it gathers shards). A training step
-// with custom parameters:
+// weight decay and factors on it and on the learning rate apply to all of it; an optimizer has no notion of layers. It
+// updates the weights in place; only zero_grad() changes the gradients (and Muon, where it gathers shards). A training
+// step with custom parameters:
 //   Sgd optimizer(spans_of({weight, bias}), {.momentum = 0.9});
 //   optimizer.zero_grad(); backward(loss); optimizer.step(learning_rate);
 #pragma once
@@ -22,6 +22,10 @@ struct ParameterSpan {
   Tensor weights, gradients;  // (N) each; one dtype for all spans, f32 or f64
   bool decay = false;         // whether weight decay applies
   double learning_rate_scale = 1;
+  double weight_decay_scale = 1;
+
+  // The weight decay of the span, if that of the optimizer is weight_decay.
+  double decay_of(double weight_decay) const { return decay ? weight_decay * weight_decay_scale : 0.0; }
 };
 
 // Separate tensors as parameters, one span each. Gives a parameter without a gradient a gradient of zeros, for

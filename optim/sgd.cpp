@@ -20,7 +20,7 @@ void Sgd::update(size_t span, const StepScalars& scalars) {
                  .gradients = p.gradients,
                  .scalars = scalars,
                  .momentum = options_.momentum,
-                 .weight_decay = p.decay ? options_.weight_decay : 0.0});
+                 .weight_decay = p.decay_of(options_.weight_decay)});
 }
 
 }  // namespace heed::optim

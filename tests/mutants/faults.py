@@ -24,7 +24,7 @@ OPTIM = [
     Mutant(
         "adamw_decays_both_groups",
         "optim/adamw.cpp",
-        "span.decay ? options.weight_decay : 0.0",
+        "span.decay_of(options.weight_decay)",
         "options.weight_decay",
         "optim_tests AdamW.*",
     ),
@@ -66,8 +66,8 @@ OPTIM = [
     Mutant(
         "muon_scales_weight_decay",
         "optim/muon.cpp",
-        "options_.weight_decay / scale",
-        "options_.weight_decay",
+        "span.decay_of(options_.weight_decay) / scale",
+        "span.decay_of(options_.weight_decay)",
         "optim_tests Muon.*",
     ),
     Mutant(

@@ -132,12 +132,18 @@ TEST(AdamW, F32KeepsItsDigitsForExtremeOptions) {
 TEST(AdamW, WithoutGradientsOnlyDecayedWeightsShrink) {
   const std::vector<double> zeros(7, 0.0), weights = random_values(7, 1);
   const ParameterSpan decayed = make_span(DType::f32, weights, zeros, true);
-  const ParameterSpan kept = make_span(DType::f32, weights, zeros, false);
-  AdamW optimizer({decayed, kept}, {.weight_decay = 0.1});
+  ParameterSpan kept = make_span(DType::f32, weights, zeros, false);
+  kept.weight_decay_scale = 3;
+  // Half the rate and twice the decay: their product is the same.
+  ParameterSpan scaled = make_span(DType::f32, weights, zeros, true);
+  scaled.learning_rate_scale = 0.5;
+  scaled.weight_decay_scale = 2;
+  AdamW optimizer({decayed, kept, scaled}, {.weight_decay = 0.1});
   for (int step = 0; step < 10; ++step) optimizer.step(0.1, 1);
   for (size_t i = 0; i < weights.size(); ++i) {
     EXPECT_NEAR(decayed.weights.values()[i], weights[i] * 0.904382, kSixDigits * std::abs(weights[i]));
   }
+  EXPECT_EQ(scaled.weights.values(), decayed.weights.values());
   EXPECT_EQ(kept.weights.values(), weights);
 }
 

@@ -102,6 +102,8 @@ VARIANTS = {
     "norms_together": dict(norm="sandwich", kv_heads=2, position="none", activation=None, bias=False, more='norm = "rms"'
                            '\nnorm_gain = false\nqk_norm = true\nembedding_norm = true\nattention_only = true'),
     "sandwich": dict(norm="sandwich", kv_heads=1),
+    "mup": dict(kv_heads=2, tied=False, more="mup_base_width = 5"),
+    "mup_tied": dict(norm="post", activation="relu", more="mup_base_width = 40\nlogit_softcap = 3.0", layers=1),
 }
 TEXT = "bad cafe"  # one window, so every row of every batch; the same again for validation
 

@@ -78,6 +78,12 @@ def score_bias(c, layer):
     return bias.masked_fill(hidden, -math.inf)
 
 
+def width_multiplier(c):
+    """m of muP: d_model relative to the base width; 1 without."""
+    base = c.get("mup_base_width", 0)
+    return c["d_model"] / base if base else 1.0
+
+
 class Attention(nn.Module):
     def __init__(self, c, layer):
         super().__init__()
@@ -88,6 +94,7 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(c["d_model"], sum(self.heads) * self.size, c["bias"])
         self.projection = nn.Linear(c["d_model"], c["d_model"], c["bias"])
         self.dropout = c["attention_dropout"]
+        self.scale = 8 / self.size if c.get("mup_base_width", 0) else self.size**-0.5
         gain = c.get("norm_gain", True)
         self.q_norm, self.k_norm = nn.Identity(), nn.Identity()
         if c.get("qk_norm", False):
@@ -101,7 +108,7 @@ class Attention(nn.Module):
         dropout = self.dropout if self.training else 0.0
         grouped = self.heads[0] != self.heads[1]
         options = {"is_causal": True} if self.bias is None else {"attn_mask": self.bias}
-        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, enable_gqa=grouped, **options)
+        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=self.scale, enable_gqa=grouped, **options)
         return self.projection(mixed.transpose(1, 2).flatten(2))
 
 
@@ -174,6 +181,7 @@ class Gpt(nn.Module):
         self.head = None if c["tie_embeddings"] else nn.Linear(c["d_model"], vocab_size, bias=False)
         self.dropout = nn.Dropout(c["dropout"])
         self.softcap = c.get("logit_softcap", 0)
+        self.width_multiplier = width_multiplier(c)
         for parameter in self.parameters():  # as heed begins, but for the projections, which it scales down
             if parameter.dim() >= 2:
                 nn.init.normal_(parameter, std=c["init_std"])
@@ -187,7 +195,7 @@ class Gpt(nn.Module):
         x = self.dropout(self.embedding_norm(x))
         for block in self.blocks:
             x = block(x)
-        logits = F.linear(self.last_norm(x), (self.head or self.token_embedding).weight)
+        logits = F.linear(self.last_norm(x) / self.width_multiplier, (self.head or self.token_embedding).weight)
         return self.softcap * torch.tanh(logits / self.softcap) if self.softcap else logits
 
 
@@ -259,13 +267,18 @@ class MuonAndAdamW:
 def make_optimizer(model, c, fused=False):
     if c.get("optimizer") == "muon":
         return MuonAndAdamW(model, c)
-    return make_adamw(list(model.parameters()), c, fused)
+    if model.width_multiplier == 1:
+        return make_adamw(list(model.parameters()), c, fused)
+    hidden = [p for name, p in model.named_parameters() if p.dim() == 2 and name.startswith("blocks.")]
+    others = [p for name, p in model.named_parameters() if p.dim() < 2 or not name.startswith("blocks.")]
+    m = model.width_multiplier
+    return make_adamw(others, c, fused, [{"params": hidden, "weight_decay": m * c["weight_decay"], "lr_scale": 1 / m}])
 
 
-def make_adamw(parameters, c, fused=False):
+def make_adamw(parameters, c, fused=False, more_groups=()):
     decayed = [p for p in parameters if p.dim() >= 2]
     others = [p for p in parameters if p.dim() < 2]
-    groups = [{"params": decayed, "weight_decay": c["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
+    groups = [{"params": decayed, "weight_decay": c["weight_decay"]}, {"params": others, "weight_decay": 0.0}, *more_groups]
     groups = [group for group in groups if group["params"]]
     return torch.optim.AdamW(groups, lr=0.0, betas=(c["beta1"], c["beta2"]), eps=c["eps"], fused=fused)
 

@@ -53,7 +53,8 @@ void GradBuckets::cut_into_spans(const optim::ParameterSpan& shard, const Place&
     spans_.push_back({.weights = shard.weights.slice(first, {until - begin}),
                       .gradients = shard.gradients.slice(first, {until - begin}),
                       .decay = shard.decay,
-                      .learning_rate_scale = options.learning_rate_scale});
+                      .learning_rate_scale = options.learning_rate_scale,
+                      .weight_decay_scale = options.weight_decay_scale});
     places_.push_back({.group = place.group, .begin = begin});
     begin = until;
   };

@@ -30,7 +30,7 @@ namespace heed::comm {
 // How the optimizer treats a parameter.
 struct EntryOptions {
   bool is_hidden_matrix = false;  // updated by Muon
-  double learning_rate_scale = 1;
+  double learning_rate_scale = 1, weight_decay_scale = 1;
 
   friend bool operator==(const EntryOptions&, const EntryOptions&) = default;
 };

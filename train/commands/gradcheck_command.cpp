@@ -97,6 +97,9 @@ std::vector<std::pair<std::string, nn::GptConfig>> gpt_forms() {
   rotary.rope_fraction = 0.667;
   rotary.logit_softcap = 2;
   forms.emplace_back("gpt RoPE, soft-capped", rotary);
+  nn::GptConfig wide = forms.front().second;
+  wide.mup_base_width = 5;
+  forms.emplace_back("gpt muP", wide);
   const nn::GptConfig base{.vocab_size = 7,
                            .num_layers = 2,
                            .d_model = 16,

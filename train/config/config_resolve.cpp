@@ -261,6 +261,11 @@ void check_data(const Config& config) {
 
 void check_optim(const Config& config) {
   const OptimConfig& optim = config.optim;
+  require_rule(config.model.mup_base_width == 0 || optim.optimizer != OptimizerKind::sgd, config,
+               {"model.mup_base_width", "optim.optimizer"},
+               "mup_base_width = {} scales learning rates for AdamW and Muon, but optimizer = \"sgd\": set "
+               "optim.optimizer = \"adamw\" or \"muon\", or model.mup_base_width = 0",
+               config.model.mup_base_width);
   require_rule(optim.min_learning_rate <= optim.learning_rate, config,
                {"optim.learning_rate", "optim.min_learning_rate"},
                "min_learning_rate = {} is more than learning_rate = {}: change one of them", optim.min_learning_rate,

@@ -91,6 +91,9 @@ void add_model_keys(std::vector<KeySpec>& keys) {
   model.add("logit_softcap", &GptConfig::logit_softcap, number_or_zero(1e-3, 1e6),
             "soft-capping of the logits as in Gemma 2, cap * tanh(logits / cap); 0: off");
   model.add("init_std", &GptConfig::init_std, number(1e-6, 10), "standard deviation of the initial weights");
+  model.add("mup_base_width", &GptConfig::mup_base_width, integer(0, 65536),
+            "muP (Yang et al.): the d_model for which init_std and learning_rate were tuned; initial weights, learning "
+            "rates, output head and attention scores are scaled from it to d_model; 0: off");
   model.add(
       "zero_init_projections", &GptConfig::zero_init_projections, boolean(),
       "the projections into the residual stream (attention.projection, feed_forward.down) begin at 0, so that each "

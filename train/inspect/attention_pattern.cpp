@@ -41,7 +41,7 @@ Tensor attention_pattern(const Tensor& qkv, const AttentionOptions& options) {
                       "attention_pattern: qkv has shape {}, it must be (B, T, a multiple of {})", qkv.shape(), parts);
   const int64_t batch = qkv.shape()[0], length = qkv.shape()[1], width = qkv.shape()[2], head_size = width / parts;
   const std::vector<double> values = qkv.values();
-  const double scale = 1 / std::sqrt(static_cast<double>(head_size));
+  const double scale = options.scale == 0 ? 1 / std::sqrt(static_cast<double>(head_size)) : options.scale;
   const std::vector<int32_t> begins = positions_of(options.documents.begin), ends = positions_of(options.documents.end);
   Tensor pattern = zeros({batch, num_heads, length, length}, DType::f32);
   float* const rows = pattern.data<float>();

@@ -26,6 +26,7 @@ double mean_square(const nn::GptConfig& model, double variance) {
 //                         |x|^2 >= d s^2 (1 + d_ff m / 2). Under Post-LN each sublayer adds little to a stream that is
 //                         normalized again. With a sandwich each MLP adds |norm|^2 = d. With a norm of the embedding,
 //                         |e_v|^2 in x is d instead of d s^2, and the raise is less the less the MLPs weigh next to it.
+//   muP                   Logits are divided by m, and s^2 of the matrices in the blocks, too.
 //
 // With a raised logit of the input token, the loss is ln(e^raise + V - 1) if that token is never the target, and less
 // by `raise` if it always is.
@@ -33,16 +34,17 @@ LossRange first_loss_range(const nn::GptConfig& model) {
   constexpr double kSigmas = 3;
   const double std = nn::GptConfig{}.init_std;
   const auto width = static_cast<double>(model.d_model), hidden = static_cast<double>(model.feed_forward_size());
+  const double m = model.width_multiplier(), hidden_variance = std * std / m;
   const double own = model.embedding_norm ? width : width * std * std;
   double added = 0;
   if (model.norm_position == nn::NormPosition::pre) {
-    added = width * std * std * hidden * mean_square(model, width * std * std) / 2;
+    added = width * hidden_variance * hidden * mean_square(model, width * hidden_variance) / 2;
   } else if (model.norm_position == nn::NormPosition::sandwich && !model.zero_init_projections) {
     added = static_cast<double>(model.num_layers) * width;
   }
   if (model.attention_only) added = 0;
-  const double raise = model.tie_embeddings ? std * width / std::sqrt(1 + added / own) : 0;
-  const double sigma = std * std::sqrt(width);
+  const double raise = model.tie_embeddings ? std * width / std::sqrt(1 + added / own) / m : 0;
+  const double sigma = std * std::sqrt(width) / m;
   // Computes ln(e^raise + V - 1) without overflow.
   const double base = raise + std::log1p(static_cast<double>(model.vocab_size - 1) * std::exp(-raise));
   return {.lowest = base - raise - kSigmas * sigma, .highest = base + sigma * sigma / 2 + kSigmas * sigma};

@@ -1,6 +1,7 @@
 #include "train/trainer/parameter_options.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace heed::train {
@@ -19,21 +20,34 @@ std::vector<int64_t> rows_of(const nn::GptConfig& c, const Entry& entry) {
   return std::vector<int64_t>(static_cast<size_t>(rows / c.feed_forward_size()), c.feed_forward_size());
 }
 
-double learning_rate_scale(const OptimConfig& c, const Entry& entry) {
+// muP: a step changes what a hidden matrix yields by as much at every width. An update of AdamW has elements of one
+// size, whose sum over the inputs grows like m. One of Muon has the spectral norm of its scale: that of "original"
+// depends on the shape of the matrix alone, that of "match_rms_adamw" grows like sqrt(m).
+double hidden_lr_scale(const Config& config) {
+  const double m = config.model.width_multiplier();
+  if (config.optim.optimizer != OptimizerKind::muon) return 1 / m;
+  return config.optim.muon_scale == MuonScale::original ? 1 : 1 / std::sqrt(m);
+}
+
+double learning_rate_scale(const Config& config, const Entry& entry) {
+  const OptimConfig& c = config.optim;
+  if (is_hidden_matrix(entry)) return hidden_lr_scale(config);
   if (entry.shape.rank() < 2) return c.vector_lr_scale;
-  if (is_hidden_matrix(entry)) return 1;
   return entry.name == "head.weight" ? c.head_lr_scale : c.embedding_lr_scale;
 }
 
 }  // namespace
 
-std::vector<comm::EntryOptions> entry_options(const OptimConfig& c, const nn::ParameterStore& store) {
+std::vector<comm::EntryOptions> entry_options(const Config& config, const nn::ParameterStore& store) {
+  const OptimConfig& c = config.optim;
   const bool is_muon = c.optimizer == OptimizerKind::muon;
   std::vector<comm::EntryOptions> options;
   for (const Entry& entry : store.entries()) {
     comm::EntryOptions& one = options.emplace_back();
     one.is_hidden_matrix = is_muon && is_hidden_matrix(entry);
-    one.learning_rate_scale = learning_rate_scale(c, entry);
+    one.learning_rate_scale = learning_rate_scale(config, entry);
+    // Decoupled weight decay is multiplied by the learning rate: their product is the same at every width.
+    if (is_hidden_matrix(entry)) one.weight_decay_scale = 1 / one.learning_rate_scale;
     if (is_muon && !one.is_hidden_matrix) one.learning_rate_scale *= c.adamw_learning_rate / c.learning_rate;
   }
   return options;

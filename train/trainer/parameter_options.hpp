@@ -4,6 +4,11 @@
 //   head         head.weight, untied                            AdamW
 //   vectors      gains and biases, of one dimension             AdamW
 //   matrices     of two dimensions, in the blocks               Muon with optim.optimizer = "muon"
+//
+// With model.mup_base_width, m = d_model / mup_base_width, the learning rate of the matrices is multiplied by 1 / m
+// with AdamW, by 1 / sqrt(m) with Muon whose updates are 0.2 sqrt(max(rows, columns)) long, and by 1 with Muon's
+// original scale; their weight decay by the inverse, as in MuAdam of Yang et al.'s package mup. All others stay as they
+// are.
 #pragma once
 
 #include <vector>
@@ -16,7 +21,7 @@
 namespace heed::train {
 
 // Of each entry of the store, in its order.
-std::vector<comm::EntryOptions> entry_options(const OptimConfig& config, const nn::ParameterStore& store);
+std::vector<comm::EntryOptions> entry_options(const Config& config, const nn::ParameterStore& store);
 
 // The gradient of each hidden matrix, (rows, columns). The projections to queries, keys and values, and those of a
 // gated feed-forward layer, are separate matrices although one parameter holds them: the update of Muon is another one

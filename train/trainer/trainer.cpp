@@ -98,8 +98,8 @@ void Trainer::build() {
 void Trainer::build_step() {
   const TrainConfig& c = config_.train;
   nn::ParameterStore& store = model_->parameters();
-  buckets_ = std::make_unique<comm::GradBuckets>(*communicator_, store, c.shard_optimizer,
-                                                 entry_options(config_.optim, store));
+  buckets_ =
+      std::make_unique<comm::GradBuckets>(*communicator_, store, c.shard_optimizer, entry_options(config_, store));
   optimizer_ = make_optimizer(config_, store, *buckets_);
   if (ranks_.is_root()) require_checkpoint_memory(config_, device());
   if (device() == Device::cuda) cuda::set_tf32(c.tf32);

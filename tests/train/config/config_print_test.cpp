@@ -66,10 +66,12 @@ Config away_from_defaults(std::vector<std::string> arguments) {
 TEST(ConfigPrintTest, EveryKeyAwayFromItsDefaultReadsBack) {
   expect_reads_back(away_from_defaults({"source=ngram", "alpha=[3, 0.7]", "order=2", "optimizer=adamw", "device=cpu",
                                         "log_layers=false", "attention_only=false"}));
-  expect_reads_back(away_from_defaults({"source=skip", "vocab_size=4", "offsets=[4, 1]", "optimizer=sgd", "device=cuda",
-                                        "precision=f32", "shard_optimizer=false", "attention_only=false"}));
-  expect_reads_back(away_from_defaults({"source=skip", "offsets=[1]", "alpha=[3, 2]", "schedule=constant",
-                                        "optimizer=sgd", "device=cpu", "log_layers=false", "attention_only=true"}));
+  expect_reads_back(
+      away_from_defaults({"source=skip", "vocab_size=4", "offsets=[4, 1]", "optimizer=sgd", "device=cuda",
+                          "precision=f32", "shard_optimizer=false", "attention_only=false", "mup_base_width=0"}));
+  expect_reads_back(
+      away_from_defaults({"source=skip", "offsets=[1]", "alpha=[3, 2]", "schedule=constant", "optimizer=sgd",
+                          "device=cpu", "log_layers=false", "attention_only=true", "mup_base_width=0"}));
   expect_reads_back(away_from_defaults({"source=skip", "offsets=[1]", "alpha=[3, 2]", "schedule=wsd", "optimizer=muon",
                                         "device=cpu", "log_layers=false", "attention_only=false"}));
 }

@@ -138,6 +138,14 @@ TEST(ConfigRulesTest, DefaultsOfMuon) {
   EXPECT_EQ(parse_config(kNgram, "a.toml", {"optimizer=sgd"}).optim.momentum, 0);
 }
 
+TEST(ConfigRulesTest, MupIsForAdamWAndMuon) {
+  for (const char* optimizer : {"optimizer=adamw", "optimizer=muon"}) {
+    EXPECT_NO_THROW(parse_config(kNgram, "a.toml", {"mup_base_width=64", optimizer}));
+  }
+  expect_contains(config_error(kNgram, {"mup_base_width=64", "optimizer=sgd"}),
+                  {"mup_base_width = 64", "\"sgd\"", "optim.optimizer = \"adamw\" or \"muon\""});
+}
+
 TEST(ConfigRulesTest, ATiedHeadHasNoLearningRateOfItsOwn) {
   EXPECT_NO_THROW(parse_config(kNgram, "a.toml", {"head_lr_scale=2", "tie_embeddings=false"}));
   expect_contains(config_error(kNgram, {"head_lr_scale=2"}),

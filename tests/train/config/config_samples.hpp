@@ -54,6 +54,7 @@ inline const std::vector<KeySample>& key_samples() {
       {"model", "tie_embeddings", "false"},
       {"model", "logit_softcap", "30.0"},
       {"model", "init_std", "0.03"},
+      {"model", "mup_base_width", "64"},
       {"model", "zero_init_projections", "true"},
       {"model", "seed", "4294967295"},
       {"data", "source", "\"ngram\""},

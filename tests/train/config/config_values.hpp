@@ -12,11 +12,11 @@ inline auto values(const nn::GptConfig& config) {
   const auto& [vocab, layers, d_model, heads, kv_heads, d_ff, seq_len, norm, norm_gain, norm_position, qk_norm,
                embedding_norm, attention_only, norm_eps, activation, position, rope_fraction, rope_base, rope_scaling,
                rope_factor, rope_original, window, pattern, separator, dropout, attention_dropout, bias, tie, softcap,
-               init_std, zero_init, seed] = config;
+               init_std, mup_base, zero_init, seed] = config;
   return std::tuple(vocab, layers, d_model, heads, kv_heads, d_ff, seq_len, norm, norm_gain, norm_position, qk_norm,
                     embedding_norm, attention_only, norm_eps, activation, position, rope_fraction, rope_base,
                     rope_scaling, rope_factor, rope_original, window, pattern, separator, dropout, attention_dropout,
-                    bias, tie, softcap, init_std, zero_init, seed);
+                    bias, tie, softcap, init_std, mup_base, zero_init, seed);
 }
 
 inline auto values(const train::DataConfig& config) {

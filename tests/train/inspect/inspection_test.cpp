@@ -170,7 +170,10 @@ TEST(AttentionPattern, IsWhatAttentionMultipliesTheValuesWith) {
   masked.window = 3;
   masked.alibi = true;
   masked.documents = document_ranges(from_tokens({kBatch, kTokens}, tokens), 0);
-  for (const auto& [dtype, options] : {std::pair(DType::f32, plain), {DType::f32, masked}, {DType::bf16, plain}}) {
+  AttentionOptions scaled = plain;
+  scaled.scale = 2;
+  for (const auto& [dtype, options] :
+       {std::pair(DType::f32, plain), {DType::f32, masked}, {DType::f32, scaled}, {DType::bf16, plain}}) {
     std::vector<double> numbers(kBatch * kTokens * (kHeads + 2 * kKvHeads) * kSize);
     for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<double>(i * i % 1009));
     const Tensor qkv = from_values({kBatch, kTokens, (kHeads + 2 * kKvHeads) * kSize}, dtype, numbers);

@@ -65,9 +65,9 @@ const Text kTexts[] = {
 
 TEST_F(FirstLoss, IsInRangeForDefaultWeights) {
   const auto check = [&](const Text& text, int width, int layers) {
-    for (const char* form :
-         {"tie_embeddings=true", "tie_embeddings=false", "norm_position=post", "norm_position=sandwich", "norm=rms",
-          "norm_gain=false", "qk_norm=true", "embedding_norm=true", "attention_only=true"}) {
+    for (const char* form : {"tie_embeddings=true", "tie_embeddings=false", "norm_position=post",
+                             "norm_position=sandwich", "norm=rms", "norm_gain=false", "qk_norm=true",
+                             "embedding_norm=true", "attention_only=true", "mup_base_width=32", "mup_base_width=256"}) {
       const double loss = first_loss(
           text, {fmt::format("d_model={}", width), fmt::format("num_layers={}", layers), std::string("model.") + form});
       const LossRange range = first_loss_range(config_.model);

@@ -18,7 +18,7 @@ TEST(ParameterOptions, MuonUpdatesTheMatricesOfTheBlocks) {
   const Config config = tiny_config({"optimizer=muon", "learning_rate=0.02", "adamw_learning_rate=0.005"});
   const Trainer trainer(config);
   const nn::ParameterStore& store = trainer.model().parameters();
-  const std::vector<comm::EntryOptions> options = entry_options(config.optim, store);
+  const std::vector<comm::EntryOptions> options = entry_options(config, store);
   for (size_t i = 0; i < options.size(); ++i) {
     const nn::ParameterStore::Entry& entry = store.entries()[i];
     const bool is_hidden = entry.name.starts_with("blocks.") && entry.shape.rank() == 2;

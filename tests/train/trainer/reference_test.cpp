@@ -11,6 +11,8 @@
 #include "tests/support/tolerance.hpp"
 #include "tests/train/tiny.hpp"
 #include "train/checkpoint/hdf5_image.hpp"
+#include "train/comm/init.hpp"
+#include "train/trainer/parameter_options.hpp"
 #include "train/trainer/trainer.hpp"
 
 namespace heed::train {
@@ -99,13 +101,14 @@ TEST_P(ReferenceTest, LogitsAndEveryGradientAreThoseOfPyTorch) {
 }
 
 TEST_P(ReferenceTest, TenStepsAreThoseOfPyTorch) {
+  const std::unique_ptr<comm::ProcessGroup> ranks = comm::single_rank();
   for (const DType dtype : {DType::f64, DType::f32}) {
-    const nn::Gpt model = make_model(config, fixture, dtype);
+    nn::Gpt model = make_model(config, fixture, dtype);
     set_weights(model, fixture);
-    std::vector<optim::ParameterSpan> spans;
-    for (const nn::ParameterGroup& group : model.parameters().groups()) {
-      spans.push_back({group.weights, group.gradients, group.decay});
-    }
+    const auto communicator = comm::make_communicator(*ranks, Device::cpu);
+    const comm::GradBuckets buckets(*communicator, model.parameters(), false,
+                                    entry_options(config, model.parameters()));
+    const std::vector<optim::ParameterSpan>& spans = buckets.spans();
     const OptimConfig& c = config.optim;
     optim::AdamW optimizer(spans, {c.beta1, c.beta2, c.eps, c.weight_decay});
     std::vector<double> losses, norms;
@@ -128,8 +131,8 @@ INSTANTIATE_TEST_SUITE_P(Models, ReferenceTest,
                                          "post_mha_tied", "post_mha_untied", "post_gqa_tied", "post_gqa_untied",
                                          "gelu_erf", "relu2", "silu", "swiglu", "geglu", "rope", "rope_part",
                                          "rope_llama3", "softcap", "alibi", "window", "attention_only", "rms",
-                                         "embedding_norm", "norm_without_gain", "qk_norm", "norms_together",
-                                         "sandwich"),
+                                         "embedding_norm", "norm_without_gain", "qk_norm", "norms_together", "sandwich",
+                                         "mup", "mup_tied"),
                          [](const auto& test) { return test.param; });
 
 // The same for the trainer as a whole: batches from a source, micro-batches, schedule, clipping, and Muon for matrices
