@@ -163,7 +163,8 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
   const nn::ParameterCount count = nn::count_parameters(m);
   const double sharing = t.shard_optimizer ? static_cast<double>(t.ranks) : 1;
   const double gradients = count.all() * exact;
-  const double moments = optimizer_values(config.optim, m, count) * exact;
+  const double average = config.optim.ema_decay > 0 ? count.all() : 0;
+  const double moments = (optimizer_values(config.optim, m, count) + average) * exact;
   double parameters = gradients;
   if (element != exact) parameters += count.matrices * (element - exact * (sharing - 1) / sharing);
   const auto layers = static_cast<double>(m.num_layers), width = static_cast<double>(m.d_model);
