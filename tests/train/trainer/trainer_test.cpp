@@ -94,6 +94,18 @@ TEST(Trainer, EvaluationDoesNotDisturbTraining) {
   }
 }
 
+// Sets the weights of a trainer to the averages of an optimizer.
+void set_weights(const Trainer& trainer, const optim::Optimizer& optimizer) {
+  size_t span = 0;
+  for (const auto& [name, state] : optimizer.state()) {
+    if (name.starts_with(optim::kAverageName)) {
+      copy_elements_to(trainer.buckets().spans()[span++].weights.ref(), state);
+    }
+  }
+  EXPECT_EQ(span, trainer.buckets().spans().size());
+  trainer.model().parameters().update_copies();
+}
+
 TEST(Trainer, EvaluationOfTheAverageDoesNotDisturbTraining) {
   const auto evaluate = [](const Trainer& trainer, EvaluatedWeights weights) {
     return trainer.evaluate(data::Split::validation, 1, {}, weights)->loss;
@@ -103,14 +115,19 @@ TEST(Trainer, EvaluationOfTheAverageDoesNotDisturbTraining) {
     Trainer without(tiny_config(keys));
     keys.emplace_back("ema_decay=0.9");
     Trainer a(tiny_config(keys)), b(tiny_config(keys));
+    const Trainer other(tiny_config(keys));
     EXPECT_EQ(evaluate(b, EvaluatedWeights::average), evaluate(b, EvaluatedWeights::last));
     for (int step = 0; step < 6; ++step) {
       const double loss = a.train_step().loss;
       EXPECT_EQ(b.train_step().loss, loss);
       EXPECT_EQ(without.train_step().loss, loss);
       const double last = evaluate(b, EvaluatedWeights::last);
-      EXPECT_NE(evaluate(b, EvaluatedWeights::average), last);
+      const double average = evaluate(b, EvaluatedWeights::average);
+      EXPECT_NE(average, last);
       EXPECT_EQ(evaluate(b, EvaluatedWeights::last), last);
+      // Of all parameters, also those with bf16 copies.
+      set_weights(other, b.optimizer());
+      EXPECT_EQ(evaluate(other, EvaluatedWeights::last), average);
     }
     for (size_t i = 0; i < a.optimizer().state().size(); ++i) {
       const auto& [name, state] = a.optimizer().state()[i];
