@@ -74,7 +74,7 @@ void Muon::make_batches() {
   }
 }
 
-std::vector<std::string> Muon::state_names(const Tensor& gradient) const {
+std::vector<std::string> Muon::moment_names(const Tensor& gradient) const {
   const bool is_hidden = std::any_of(matrices_.begin(), matrices_.end(), [&](const Tensor& matrix) {
     return begin_of(matrix) >= begin_of(gradient) && begin_of(matrix) < begin_of(gradient) + bytes_of(gradient);
   });

@@ -43,8 +43,6 @@ class Muon final : public Optimizer {
   Muon(std::vector<ParameterSpan> spans, std::vector<Tensor> matrices, const MuonOptions& options,
        std::function<void()> gather = {});
 
-  std::vector<std::string> state_names(const Tensor& gradient) const override;
-
  private:
   // The elements of a matrix that a span has.
   struct Piece {
@@ -59,6 +57,7 @@ class Muon final : public Optimizer {
 
   void find_pieces();
   void make_batches();
+  std::vector<std::string> moment_names(const Tensor& gradient) const override;
   void update(size_t span, const StepScalars& scalars) override;
   void update_matrices(const StepScalars& scalars) override;
   void update_momentum(const Piece& piece, const Tensor& to, const StepScalars& scalars);

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <functional>
 
+#include "autograd/core/device.hpp"
+#include "optim/weight_average.hpp"
+
 namespace heed::optim {
 namespace {
 
@@ -94,12 +97,58 @@ void Optimizer::update_all(const StepScalars& scalars) {
     update(span, of_span);
   }
   update_matrices(scalars);
+  update_averages(scalars);
 }
 
-std::vector<std::string> Optimizer::state_names(const Tensor&) const {
+void Optimizer::average_weights(double decay) {
+  require<ValueError>(decay > 0 && decay < 1,
+                      "optimizer: the decay of the average is {}, it must be above 0 and below 1", decay);
+  require<ValueError>(!averages_weights(), "optimizer: average_weights() was called twice");
+  average_decay_ = decay;
+  for (size_t span = 0; span < spans_.size(); ++span) {
+    averages_.push_back(add_state(kAverageName, span));
+    copy_elements_to(averages_[span].ref(), spans_[span].weights);
+  }
+}
+
+void Optimizer::update_averages(const StepScalars& scalars) {
+  for (size_t span = 0; span < averages_.size(); ++span) {
+    const Tensor& average = averages_[span];
+    HEED_DISPATCH(
+        average.device(), weight_average_step,
+        {.average = average.ref(), .weights = spans_[span].weights, .scalars = scalars, .decay = average_decay_});
+  }
+}
+
+// Piece by piece, so that it needs little memory.
+void Optimizer::swap_weights_with_average() const {
+  constexpr int64_t kMost = int64_t{1} << 20;
+  const Tensor& like = spans_[0].weights;
+  const Tensor buffer = empty({kMost}, like.dtype(), like.device(), MemoryCategory::workspace);
+  for (size_t span = 0; span < averages_.size(); ++span) {
+    const int64_t size = averages_[span].numel();
+    for (int64_t first = 0; first < size; first += kMost) {
+      const Shape shape{std::min(kMost, size - first)};
+      const Tensor kept = buffer.slice(0, shape), average = averages_[span].slice(first, shape);
+      const Tensor weights = spans_[span].weights.slice(first, shape);
+      copy_elements_to(kept.ref(), weights);
+      copy_elements_to(weights.ref(), average);
+      copy_elements_to(average.ref(), kept);
+    }
+  }
+}
+
+std::vector<std::string> Optimizer::state_names(const Tensor& gradient) const {
+  std::vector<std::string> names = moment_names(gradient);
+  if (averages_weights()) names.emplace_back(kAverageName);
+  return names;
+}
+
+std::vector<std::string> Optimizer::moment_names(const Tensor&) const {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : state_) {
     const std::string moment = name.substr(0, name.rfind('.'));
+    if (moment == kAverageName) continue;
     if (std::find(names.begin(), names.end(), moment) == names.end()) names.push_back(moment);
   }
   return names;

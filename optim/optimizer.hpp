@@ -18,6 +18,9 @@
 
 namespace heed::optim {
 
+// The name of the averaged weights in Optimizer::state().
+inline constexpr const char* kAverageName = "ema";
+
 struct ParameterSpan {
   Tensor weights, gradients;  // (N) each; one dtype for all spans, f32 or f64
   bool decay = false;         // whether weight decay applies
@@ -63,6 +66,15 @@ class Optimizer {
   // Sets the gradients of all spans to 0, before the first backward() of a step.
   void zero_grad() const;
 
+  // From now on keeps an exponential moving average of the weights, which starts as a copy of them and follows them
+  // after each step (weight_average.hpp). State: ema of each span. Call this before the first step. Throws ValueError
+  // unless decay is above 0 and below 1, or if it was called before.
+  void average_weights(double decay);
+  bool averages_weights() const { return !averages_.empty(); }
+  // Exchanges the weights of all spans with their averages, bit for bit, for an evaluation of the average; call it
+  // again before the next step. Throws MemoryError, and nothing has changed then.
+  void swap_weights_with_average() const;
+
   // The number of optimizer steps so far, one count for all spans.
   int64_t steps() const { return steps_; }
   // Sets the step count, after the tensors of state() have been restored. Throws ValueError for a negative count.
@@ -71,7 +83,7 @@ class Optimizer {
   const std::vector<std::pair<std::string, Tensor>>& state() const { return state_; }
   // The names in state(), without the span, of a parameter with this gradient, which lies in the gradients of the spans
   // or, if they are the shards of a rank, between them.
-  virtual std::vector<std::string> state_names(const Tensor& gradient) const;
+  std::vector<std::string> state_names(const Tensor& gradient) const;
 
  protected:
   // Throws ValueError without any span or if spans share memory, ShapeError if a span is not flat or lacks weights or
@@ -88,9 +100,14 @@ class Optimizer {
   virtual void update(size_t span, const StepScalars& scalars) = 0;
   // Called after update() of all spans.
   virtual void update_matrices(const StepScalars&) {}
+  // state_names() without the average of the weights.
+  virtual std::vector<std::string> moment_names(const Tensor& gradient) const;
+  void update_averages(const StepScalars& scalars);
 
   std::vector<ParameterSpan> spans_;
   std::vector<std::pair<std::string, Tensor>> state_;
+  std::vector<Tensor> averages_;  // one per span; empty without an average
+  double average_decay_ = 0;
   int64_t steps_ = 0;
 };
 

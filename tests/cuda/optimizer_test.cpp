@@ -9,6 +9,7 @@
 #include "optim/adamw.hpp"
 #include "optim/grad_clip.hpp"
 #include "optim/sgd.hpp"
+#include "optim/weight_average.hpp"
 #include "tests/cuda/cuda_test.hpp"
 #include "tests/optim/optimizer_fixture.hpp"
 #include "tests/support/tolerance.hpp"
@@ -121,6 +122,44 @@ TEST_P(OptimizerOnCuda, NothingChangesWhereTheStepIsNotValid) {
   optimizer->step(pointer(memory));
   EXPECT_EQ(span.weights.values(), start);
   for (const auto& [name, state] : optimizer->state()) EXPECT_EQ(state.values(), std::vector<double>(37, 0.0)) << name;
+}
+
+TEST_P(OptimizerOnCuda, AveragesTheWeightsAsTheCpu) {
+  for (const int64_t n : {1, 3, 4, 1023, 1025}) {
+    const std::vector<double> start = random_values(n, 0);
+    const ParameterSpan span = span_on_cuda(start, true);
+    const auto optimizer = make({span});
+    optimizer->average_weights(0.4);
+    const Tensor average = optimizer->state().back().second;
+    EXPECT_EQ(average.values(), start);
+    std::vector<double> expected = start;
+    for (int64_t step = 1; step <= 8; ++step) {  // 0.4 is reached in step 5
+      set(span.gradients, random_values(n, static_cast<uint32_t>(step)));
+      const Tensor state =
+          on_device({.learning_rate = 0.1, .optimizer_step = step, .gradient_scale = 1, .is_valid = step == 3 ? 0 : 1});
+      optimizer->step(pointer(state));
+      const double rate = step == 3 ? 0 : weight_average_rate(0.4, step);
+      const std::vector<double> weights = span.weights.values(), found = average.values();
+      for (size_t i = 0; i < weights.size(); ++i) {
+        expected[i] += rate * (weights[i] - expected[i]);
+        const double bound = 8 * test::kF32Epsilon * std::max(1.0, std::abs(expected[i]));
+        ASSERT_NEAR(found[i], expected[i], bound) << "step " << step << ", " << i;
+      }
+    }
+  }
+}
+
+TEST_P(OptimizerOnCuda, SwapsTheWeightsWithTheirAverage) {
+  const ParameterSpan span = span_on_cuda(random_values(1025, 0), true, 1);
+  const auto optimizer = make({span});
+  optimizer->average_weights(0.9);
+  set(span.gradients, random_values(1025, 1));
+  optimizer->step(0.1, 1);
+  const Tensor average = optimizer->state().back().second;
+  const std::vector<double> weights = span.weights.values(), averaged = average.values();
+  optimizer->swap_weights_with_average();
+  EXPECT_EQ(span.weights.values(), averaged);
+  EXPECT_EQ(average.values(), weights);
 }
 
 TEST_P(OptimizerOnCuda, NanAndInfShow) {

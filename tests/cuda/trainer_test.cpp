@@ -139,6 +139,27 @@ TEST_F(TrainerOnCuda, EvaluatesAsTheCpuAndIsNotDisturbedByIt) {
   EXPECT_EQ(with, without);
 }
 
+// The captured step is the eager one, also between evaluations that swap the weights with their average.
+TEST_F(TrainerOnCuda, EvaluatesTheAverageAsTheCpuAndIsNotDisturbedByIt) {
+  const Overrides average{"ema_decay=0.9"};
+  Trainer captured = make("cuda", average), eager = make("cuda", {"ema_decay=0.9", "cuda_graph=false"}),
+          cpu = make("cpu", average);
+  const auto loss = [](const Trainer& trainer) {
+    return trainer.evaluate(data::Split::validation, 1, {}, EvaluatedWeights::average)->loss;
+  };
+  std::vector<double> with, without = losses("cuda", {});
+  for (int i = 0; i < kSteps; ++i) {
+    const StepResult step = captured.train_step();
+    eager.train_step();
+    cpu.train_step();
+    with.insert(with.end(), {step.loss, step.grad_norm});
+    const double found = loss(captured);
+    EXPECT_EQ(found, loss(eager));
+    EXPECT_NEAR(found, loss(cpu), test::kCudaLossF32 * found);
+  }
+  EXPECT_EQ(with, without);
+}
+
 // A run goes on elsewhere: what a checkpoint holds does not depend on the device.
 TEST_F(TrainerOnCuda, GoesOnFromTheStateOfAnotherDevice) {
   const Overrides form{"model.dropout=0.1"};

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "train/trainer/evaluator.hpp"
+
 namespace heed::train {
 
 struct EvalOptions {
@@ -17,6 +19,7 @@ struct EvalOptions {
   std::string csv = {};                     // file for the losses by position; empty: none
   std::optional<std::string> text = {};     // evaluate this text instead of the data of the run
   std::string text_file = {};               // or the text in this file; "-": stdin; empty: none
+  EvaluatedWeights weights = EvaluatedWeights::last;
 };
 
 // `heed eval`: the loss of a checkpoint on every target of the run's validation and test splits, or of another text.

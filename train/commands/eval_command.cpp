@@ -83,7 +83,7 @@ constexpr const char* kEachOnce = "targets, each once";
 void run_eval(const EvalOptions& options) {
   const std::string file = checkpoint_of(options.checkpoint);
   const CheckpointContent content = load_checkpoint(file);
-  const LoadedModel loaded = load_model(content, options.overrides);
+  const LoadedModel loaded = load_model(content, options.overrides, options.weights);
   check(options, loaded);
   const Config& config = loaded.config;
   const EvalData data = choose_data(options, loaded, content);
@@ -105,7 +105,7 @@ void run_eval(const EvalOptions& options) {
                      "eval: {} was trained without validation and test (data.val_fraction = 0, data.test_fraction = "
                      "0), so there is nothing to evaluate; data.path=FILE evaluates another text",
                      file);
-  print("{}, step {}\n", quote(file), loaded.step);
+  print("{}, step {}{}\n", quote(file), loaded.step, weights_text(options.weights));
   print_changes(parse_config(content.text("config"), "config"), config, data);
   if (has_text(options)) {
     evaluate_split(data::Split::train, "text", "text", kEachOnce);

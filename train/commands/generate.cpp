@@ -194,11 +194,12 @@ void run_generate(const GenerateOptions& options) {
   require<ConfigError>(options.num_tokens >= 0, "--tokens is {}, it must not be negative", options.num_tokens);
   require<ConfigError>(options.num_samples >= 1, "--num-samples is {}, it must be at least 1", options.num_samples);
   const std::string file = checkpoint_of(options.checkpoint);
-  const LoadedModel loaded = load_model(load_checkpoint(file));
+  const LoadedModel loaded = load_model(load_checkpoint(file), {}, options.weights);
   check(options, loaded);
   const std::vector<Prompt> prompts = make_prompts(options, loaded);
   // To stderr: stdout has the text only.
-  if (file != options.checkpoint) write_notice(fmt::format("{}, step {}\n", quote(file), loaded.step));
+  if (file != options.checkpoint)
+    write_notice(fmt::format("{}, step {}{}\n", quote(file), loaded.step, weights_text(options.weights)));
   std::vector<std::vector<int32_t>> tokens;
   for (const Prompt& prompt : prompts) tokens.push_back(prompt.tokens);
   for (int64_t n = 0; n < options.num_samples; ++n) {

@@ -26,6 +26,7 @@ struct GenerateOptions {
   std::vector<std::string> stop_texts = {};  // a text ends before the first of them
   std::vector<int32_t> stop_tokens = {};     // and before these tokens
   bool stats = false;                        // print the size of the KV cache and the speed to stderr
+  EvaluatedWeights weights = EvaluatedWeights::last;
 };
 
 // Who receives the tokens of a batch.

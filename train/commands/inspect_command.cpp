@@ -156,13 +156,13 @@ std::string draw_attention(const InspectionReport& report, const InspectFolder& 
 void run_inspect(const InspectOptions& options) {
   const std::string file = checkpoint_of(options.checkpoint);
   const CheckpointContent content = load_checkpoint(file);
-  const LoadedModel loaded = load_model(content, options.overrides);
+  const LoadedModel loaded = load_model(content, options.overrides, options.weights);
   const InspectFolder folder(output_folder(options, file));
   const Sequences sequences = choose_sequences(options, loaded, content);
   const InspectionReport report{
       .inspection = inspect(*loaded.model, sequences.batch, sequences.lengths, separator_of(loaded)),
       .sequences = sequences.batch,
-      .checkpoint = fmt::format("{}, step {}", file, loaded.step),
+      .checkpoint = fmt::format("{}, step {}{}", file, loaded.step, weights_text(options.weights)),
       .description = sequences.description,
       .shows_tokens = options.has_text,
       .token_text = token_text(loaded),

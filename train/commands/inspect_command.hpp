@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "train/trainer/evaluator.hpp"
+
 namespace heed::train {
 
 // data: validation sequences of the run. repeat: random tokens, repeated after a period that is random for each
@@ -15,6 +17,7 @@ enum class InspectTask { data, repeat };
 struct InspectOptions {
   std::string checkpoint = {};  // a .h5 file, or a run folder, of which last.h5 is used
   std::vector<std::string> overrides = {};
+  EvaluatedWeights weights = EvaluatedWeights::last;
   std::string text = {};  // the one sequence to inspect; token ids separated by spaces without a tokenizer
   bool has_text = false;
   InspectTask task = InspectTask::data;

@@ -98,6 +98,7 @@ struct OptimConfig {
   double beta2 = 0.95;
   double eps = 1e-8;
   double clip_norm = 1.0;  // 0: off
+  double ema_decay = 0.0;  // 0: no average
 };
 
 struct TrainConfig {

@@ -72,6 +72,12 @@ void add_optim_keys(std::vector<KeySpec>& keys) {
       .only_with("optim.optimizer", {"adamw", "muon"});
   optim.add("clip_norm", &OptimConfig::clip_norm, number_or_zero(1e-6, 1e6),
             "clip the global gradient norm to this; 0: off");
+  // 1 - ema_decay must not round to 0 in f32.
+  optim.add(
+      "ema_decay", &OptimConfig::ema_decay, number(0, 0.999999),
+      "decay of an exponential moving average of the weights, such as 0.999; less in the first steps, (1 + step) / "
+      "(10 + step). It is evaluated next to the weights, and heed eval, generate and inspect take it with --ema; "
+      "0: off");
 }
 
 }  // namespace heed::train

@@ -48,7 +48,9 @@ std::string numbers_html(const Summary& s) {
   add_loss("training loss, last step", s.train_loss, "nats");
   add_loss("validation loss", s.val_loss, "nats");
   add_loss("best validation loss", s.best_val_loss, "nats");
+  add_loss("validation loss, averaged weights", s.val_loss_ema, "nats");
   add_loss("test loss", s.test_loss, "nats");
+  add_loss("test loss, averaged weights", s.test_loss_ema, "nats");
   add_loss("excess", s.excess, "nats");
   add_loss("bits per byte", s.bits_per_byte, "bits");
   for (const data::ContextEntropy& one : s.entropies)

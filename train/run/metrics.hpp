@@ -1,7 +1,8 @@
 // metrics.csv: one row per training step.
 //
 // final_val_loss is set in the last row only: the validation loss at the end of the run (train.final_eval). val_loss is
-// always the mean over train.eval_batches batches.
+// always the mean over train.eval_batches batches. A run with optim.ema_decay has two more columns, the same two losses
+// of the averaged weights.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +11,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace heed::train {
 
 inline constexpr std::string_view kMetricsHeader =
     "step,tokens,train_loss,val_loss,learning_rate,grad_norm,tokens_per_s,seconds,final_val_loss\n";
+
+inline constexpr std::string_view kMetricsHeaderWithAverage =
+    "step,tokens,train_loss,val_loss,learning_rate,grad_norm,tokens_per_s,seconds,final_val_loss,val_loss_ema,"
+    "final_val_loss_ema\n";
 
 // Whether a file that starts with this text is a metrics.csv, of this version or of the previous one, which has no
 // final_val_loss.
@@ -28,6 +34,7 @@ struct MetricsRow {
   std::optional<double> val_loss = {};  // only if an evaluation followed this step
   double learning_rate = 0, grad_norm = 0, tokens_per_s = 0, seconds = 0;
   std::optional<double> final_val_loss = {};
+  std::optional<double> val_loss_ema = {}, final_val_loss_ema = {};
 };
 
 // The rows of a metrics.csv, of this version or of the previous one, whose run may still be going on: a last line
@@ -37,8 +44,9 @@ std::vector<MetricsRow> read_metrics(const std::filesystem::path& path);
 class MetricsFile {
  public:
   // Creates the file with its header. For a run that resumes after `resumed_step` steps, it keeps the rows up to that
-  // step. Throws CheckpointError if the file cannot be written, or if it exists and is not a metrics.csv.
-  MetricsFile(const std::filesystem::path& path, std::optional<int64_t> resumed_step);
+  // step. has_average: with the columns of the averaged weights. Throws CheckpointError if the file cannot be written,
+  // or if it exists and is not a metrics.csv.
+  MetricsFile(const std::filesystem::path& path, std::optional<int64_t> resumed_step, bool has_average = false);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
@@ -50,16 +58,17 @@ class MetricsFile {
   void flush();
   // Returns when the rows are durable (fsync): a checkpoint must not be ahead of metrics.csv.
   void sync();
-  // Sets a column in the row of this step, which must be the last row; no effect if the step has no row. Returns
-  // whether the row has changed.
-  enum class Column { val_loss = 3, final_val_loss = 8 };
-  bool set_last(int64_t step, Column column, double value);
+  // Sets columns in the row of this step, which must be the last row; no effect if the step has no row, and none on a
+  // column without a value. Returns whether the row has changed.
+  enum class Column { val_loss = 3, final_val_loss = 8, val_loss_ema = 9, final_val_loss_ema = 10 };
+  bool set_last(int64_t step, const std::vector<std::pair<Column, std::optional<double>>>& cells);
 
  private:
   void open();
   [[noreturn]] void fail() const;
 
   std::filesystem::path path_;
+  bool has_average_;
   int64_t last_step_ = 0;
   std::FILE* file_ = nullptr;
 };

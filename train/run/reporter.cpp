@@ -121,6 +121,7 @@ std::string trainer_header(const Trainer& trainer) {
 
 RemainingTime::RemainingTime(const Config& config, int64_t val_sequences, int64_t test_sequences)
     : train_(config.train),
+      evaluations_(config.optim.ema_decay > 0 ? 2 : 1),
       last_step_(train_.stop_after == 0 ? train_.steps : train_.stop_after),
       periodic_sequences_(subset(val_sequences)) {
   if (train_.final_eval == FinalEval::none) return;
@@ -154,7 +155,7 @@ int64_t RemainingTime::sequences_left(int64_t step) const {
   // The last periodic evaluation is also the final one if it covers as many sequences.
   const bool last_is_final = periodic_sequences_ == final_val_sequences_ &&
                              (last_step_ == train_.steps || last_step_ % train_.eval_interval == 0);
-  return periodic * periodic_sequences_ + (last_is_final ? 0 : final_val_sequences_) + test_sequences_;
+  return evaluations_ * (periodic * periodic_sequences_ + (last_is_final ? 0 : final_val_sequences_) + test_sequences_);
 }
 
 double RemainingTime::seconds(int64_t step) const {
@@ -232,11 +233,11 @@ void Reporter::line(const std::string& text) {
 std::string Reporter::eta() const { return "ETA " + duration_text(remaining_.seconds(trainer_.step())); }
 
 void Reporter::draw(const StepResult& result, double tokens_per_s) {
-  progress_.draw(
-      {.fraction = static_cast<double>(result.step) / static_cast<double>(remaining_.last_step()),
-       .counter = fmt::format("{}/{}", result.step, trainer_.config().train.steps),
-       .details = {"loss " + loss_text(result.loss), last_val_, last_excess_, count_text(tokens_per_s) + " tokens/s"},
-       .eta = eta()});
+  progress_.draw({.fraction = static_cast<double>(result.step) / static_cast<double>(remaining_.last_step()),
+                  .counter = fmt::format("{}/{}", result.step, trainer_.config().train.steps),
+                  .details = {"loss " + loss_text(result.loss), last_val_, last_excess_, last_ema_,
+                              count_text(tokens_per_s) + " tokens/s"},
+                  .eta = eta()});
 }
 
 void Reporter::log(const StepResult& result, double tokens_per_s) {
@@ -258,12 +259,14 @@ void Reporter::show_step(const StepResult& result, double tokens_per_s, double s
   if (progress_.is_due() && !is_last) draw(result, tokens_per_s);
 }
 
-EvaluationProgress Reporter::evaluating(data::Split split, int64_t max_batches, std::function<bool()> must_stop) {
+EvaluationProgress Reporter::evaluating(data::Split split, int64_t max_batches, EvaluatedWeights weights,
+                                        std::function<bool()> must_stop) {
   const int64_t all = sequences_of(trainer_, split), batch = trainer_.config().train.batch_size;
   const int64_t sequences = max_batches == 0 ? all : std::min(all, max_batches * batch);
-  return [this, split, sequences, must_stop, begin = Clock::now()](int64_t done, int64_t total) {
+  const std::string name = std::string(short_name(split)) + (weights == EvaluatedWeights::average ? " ema" : "");
+  return [this, name, sequences, must_stop, begin = Clock::now()](int64_t done, int64_t total) {
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (progress_.is_due()) progress_.draw(evaluation_fields(short_name(split), done, total, seconds));
+    if (progress_.is_due()) progress_.draw(evaluation_fields(name, done, total, seconds));
     if (done == total) remaining_.add_evaluation(sequences, seconds);
     return !must_stop();
   };
@@ -272,9 +275,10 @@ EvaluationProgress Reporter::evaluating(data::Split split, int64_t max_batches, 
 void Reporter::evaluation(int64_t step, const Evaluation& e, bool is_final) {
   last_val_ = "val " + loss_text(e.loss);
   last_excess_ = e.excess ? "excess " + loss_text(*e.excess) : "";
-  line(fmt::format("step {:>6}  {}val loss {}{}  ({}, {})", step, is_final ? "final " : "", loss_text(e.loss),
-                   e.excess ? "  " + last_excess_ : "", e.whole_split ? "full split" : "subset",
-                   plural(e.targets, "token")));
+  last_ema_ = e.loss_ema ? "val ema " + loss_text(*e.loss_ema) : "";
+  line(fmt::format("step {:>6}  {}val loss {}{}{}  ({}, {})", step, is_final ? "final " : "", loss_text(e.loss),
+                   e.excess ? "  " + last_excess_ : "", e.loss_ema ? "  " + last_ema_ : "",
+                   e.whole_split ? "full split" : "subset", plural(e.targets, "token")));
   note_passed_entropies(step, e.loss);
 }
 
@@ -282,7 +286,9 @@ void Reporter::end(const Summary& s, double training_seconds, const std::string&
   std::string losses;
   const char* const which = trainer_.config().train.final_eval == FinalEval::none ? "" : "final ";
   if (s.val_loss) losses += fmt::format("; {}val loss {}", which, loss_text(*s.val_loss));
+  if (s.val_loss_ema) losses += ", ema " + loss_text(*s.val_loss_ema);
   if (s.test_loss) losses += "; test loss " + loss_text(*s.test_loss);
+  if (s.test_loss_ema) losses += ", ema " + loss_text(*s.test_loss_ema);
   line(fmt::format("done          {}; training {:.1f} s, total {:.1f} s; {:.0f} tokens/s while training{}",
                    plural(s.steps, "step"), training_seconds, s.seconds, s.tokens_per_s, losses));
   if (s.excess && s.entropy) {

@@ -30,7 +30,7 @@ class RemainingTime {
   double seconds(int64_t step) const;
 
   int64_t last_step() const { return last_step_; }  // train.steps or train.stop_after
-  // Sequences still to be evaluated after `step`, including those at the end of the run.
+  // Sequences still to be evaluated after `step`, including those at the end of the run; twice with optim.ema_decay.
   int64_t sequences_left(int64_t step) const;
 
  private:
@@ -38,6 +38,7 @@ class RemainingTime {
   int64_t subset(int64_t sequences) const;  // how many of them are in train.eval_batches batches
 
   TrainConfig train_;
+  int64_t evaluations_;  // of each sequence: with the weights, and with their average
   int64_t last_step_, periodic_sequences_;
   int64_t final_val_sequences_ = 0, test_sequences_ = 0;  // of the evaluations at the end (train.final_eval)
   int64_t steps_ = 0, evaluated_sequences_ = 0;
@@ -64,7 +65,8 @@ class Reporter {
   void show_step(const StepResult& result, double tokens_per_s, double seconds);
   // The progress callback for Trainer::evaluate() with the same split and max_batches: draws a progress bar, measures
   // the time, and stops the evaluation as soon as must_stop() is true.
-  EvaluationProgress evaluating(data::Split split, int64_t max_batches, std::function<bool()> must_stop);
+  EvaluationProgress evaluating(data::Split split, int64_t max_batches, EvaluatedWeights weights,
+                                std::function<bool()> must_stop);
   // is_final: the final loss of the run, not a periodic evaluation.
   void evaluation(int64_t step, const Evaluation& evaluation, bool is_final = false);
   // training_seconds: time in training steps only, from which summary.tokens_per_s is computed; summary.seconds is the
@@ -87,8 +89,8 @@ class Reporter {
   size_t passed_ = 0;  // number of entropies that the validation loss has fallen below
   RemainingTime remaining_;
   std::string failure_;
-  std::string last_val_, last_excess_;  // of the last evaluation, for the progress line
-  ProgressLine progress_;               // last member: its destructor writes
+  std::string last_val_, last_excess_, last_ema_;  // of the last evaluation, for the progress line
+  ProgressLine progress_;                          // last member: its destructor writes
 };
 
 // The progress line of an evaluation that has taken `seconds` so far: "evaluating val  12/1016 batches  ETA 0:42".

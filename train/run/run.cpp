@@ -200,22 +200,35 @@ class Run {
                          .learning_rate = result.learning_rate,
                          .grad_norm = result.grad_norm,
                          .tokens_per_s = rate(),
-                         .seconds = state_.wall_seconds};
+                         .seconds = state_.wall_seconds,
+                         .val_loss_ema = evaluation ? evaluation->loss_ema : std::nullopt};
     write_log([&](RunLog& log) { log.write(row, evaluation); });
   }
 
   // Returns nullopt on all ranks if a rank requested a stop.
   std::optional<Evaluation> evaluate(int64_t batches, data::Split split = data::Split::validation,
                                      bool is_final = false) {
-    const auto progress = reporter_.evaluating(split, batches, [this] { return wishes_to_stop(); });
-    const std::optional<Evaluation> evaluation = trainer_.evaluate(split, batches, progress);
-    if (!evaluation) agreed_stop_ = true;
+    std::optional<Evaluation> evaluation = evaluate_weights(batches, split, EvaluatedWeights::last);
     if (!evaluation) return {};
-    if (!std::isfinite(evaluation->loss)) trainer_.report_diverged_evaluation(split, batches, evaluation->loss);
+    if (config_.optim.ema_decay > 0) {
+      const std::optional<Evaluation> average = evaluate_weights(batches, split, EvaluatedWeights::average);
+      if (!average) return {};
+      evaluation->loss_ema = average->loss;
+    }
     if (split != data::Split::validation) return evaluation;
     validation_ = evaluation;
     validation_step_ = trainer_.step();
     reporter_.evaluation(trainer_.step(), *evaluation, is_final);
+    return evaluation;
+  }
+
+  std::optional<Evaluation> evaluate_weights(int64_t batches, data::Split split, EvaluatedWeights weights) {
+    const auto progress = reporter_.evaluating(split, batches, weights, [this] { return wishes_to_stop(); });
+    const std::optional<Evaluation> evaluation = trainer_.evaluate(split, batches, progress, weights);
+    if (!evaluation) agreed_stop_ = true;
+    if (!evaluation) return {};
+    if (!std::isfinite(evaluation->loss))
+      trainer_.report_diverged_evaluation(split, batches, evaluation->loss, weights);
     return evaluation;
   }
 
@@ -290,6 +303,7 @@ class Run {
     if (validation_ && validation_step_ == trainer_.step()) {
       s.val_loss = validation_->loss;
       s.val_targets = validation_->targets;
+      s.val_loss_ema = validation_->loss_ema;
       s.excess = validation_->excess;
       s.bits_per_byte = validation_->bits_per_byte();
     }
@@ -312,18 +326,19 @@ class Run {
 
   Summary end() {
     measure_waiting();
-    std::optional<double> test_loss;
+    std::optional<Evaluation> test;
     const bool ran_out = trainer_.step() == last_step_ && agreed_signal() == 0;
-    if (ran_out) test_loss = evaluate_at_the_end();
+    if (ran_out) test = evaluate_at_the_end();
     Summary s = summary();
-    s.test_loss = test_loss;
+    if (test) s.test_loss = test->loss;
+    if (test) s.test_loss_ema = test->loss_ema;
     s.stop_signal = agreed_signal();
     // A closed terminal also makes printing fail; SIGHUP is then the reason to report.
     const std::string unprinted = s.stop_signal == 0 ? reporter_.failure() : "";
-    set_status(s, unprinted.empty() ? write_failure_ : unprinted);
+    set_status(s, config_, unprinted.empty() ? write_failure_ : unprinted);
     write_log([&](RunLog& log) { log.end(s.status); });
     const std::string failure = unprinted.empty() ? write_failure_ : unprinted;  // of tensorboard.end(), too
-    set_status(s, failure);
+    set_status(s, config_, failure);
     if (folder_) folder_->write(s);
     if (s.stop_signal != 0) {
       reporter_.line(fmt::format("stopped       by {} at step {}, checkpoint saved; continue with --resume",
@@ -338,23 +353,9 @@ class Run {
     return s;
   }
 
-  void set_status(Summary& s, const std::string& failure) const {
-    s.status = RunStatus::completed;
-    if (s.steps < config_.train.steps) {
-      s.status = RunStatus::stopped;
-      s.reason = fmt::format("train.stop_after = {}", config_.train.stop_after);
-    }
-    if (s.stop_signal != 0) {
-      s.status = RunStatus::stopped;
-      s.reason = stop_signal_name(s.stop_signal);
-    }
-    if (failure.empty()) return;
-    s.status = RunStatus::failed;
-    s.reason = failure;
-  }
-
-  // The evaluation at the end (train.final_eval), also of a run that was complete already. Returns the test loss.
-  std::optional<double> evaluate_at_the_end() {
+  // The evaluation at the end (train.final_eval), also of a run that was complete already. Returns that of the test
+  // split.
+  std::optional<Evaluation> evaluate_at_the_end() {
     if (config_.train.final_eval == FinalEval::none) return {};
     const int64_t batches = config_.train.final_eval == FinalEval::full ? 0 : config_.train.eval_batches;
     const int64_t sequences = trainer_.eval_sequences(data::Split::validation, batches);
@@ -362,8 +363,7 @@ class Run {
     if (has_validation_ && !is_known && !evaluate(batches, data::Split::validation, true)) return {};
     if (has_validation_) write_log([&](RunLog& log) { log.set_final(trainer_.step(), *validation_); });
     if (!trainer_.has_sequences(data::Split::test)) return {};
-    const std::optional<Evaluation> test = evaluate(batches, data::Split::test, true);
-    return test ? std::optional(test->loss) : std::nullopt;
+    return evaluate(batches, data::Split::test, true);
   }
 
   void plot() {

@@ -180,7 +180,8 @@ std::optional<fs::path> find_foreign(const fs::path& folder) {
 
 bool holds_run(const fs::path& folder) {
   const fs::path metrics = folder / "metrics.csv";
-  if (is_there(metrics) && read_start(metrics, kMetricsHeader.size() + 1) != kMetricsHeader) return true;
+  const std::string start = is_there(metrics) ? read_start(metrics, 4096) : std::string(kMetricsHeader);
+  if (start != kMetricsHeader && start != kMetricsHeaderWithAverage) return true;
   return has_checkpoints(folder);
 }
 

@@ -86,9 +86,11 @@ Device device_here(const Config& config) {
   return on_cpu || !cuda::status().problem.empty() ? Device::cpu : Device::cuda;
 }
 
-void load_parameters(const nn::ParameterStore& store, const CheckpointContent& content) {
+void load_parameters(const nn::ParameterStore& store, const CheckpointContent& content, EvaluatedWeights weights) {
   for (const Entry& entry : store.entries()) {
-    copy_elements_to(entry.values.ref(), content.tensor(parameter_name(entry), entry.values.dtype(), entry.shape));
+    const std::string name =
+        weights == EvaluatedWeights::average ? moment_name(optim::kAverageName, entry) : parameter_name(entry);
+    copy_elements_to(entry.values.ref(), content.tensor(name, entry.values.dtype(), entry.shape));
   }
   store.update_copies();
 }
@@ -279,9 +281,15 @@ Restored restore(Trainer& trainer, const CheckpointContent& content) {
   return {restored_state(trainer, content), changes_of(saved, trainer.config(), trainer.step())};
 }
 
-LoadedModel load_model(const CheckpointContent& content, const std::vector<std::string>& overrides) {
+LoadedModel load_model(const CheckpointContent& content, const std::vector<std::string>& overrides,
+                       EvaluatedWeights which) {
   LoadedModel loaded;
   loaded.config = saved_config(content);
+  require<CheckpointError>(
+      which == EvaluatedWeights::last || loaded.config.optim.ema_decay > 0,
+      "checkpoint {}: it has no averaged weights, its run had optim.ema_decay = 0: leave out --ema, "
+      "or train with optim.ema_decay, such as 0.999",
+      content.file);
   const DType weights = accumulation_dtype(loaded.config.train.precision);
   require_settable_keys(loaded.config, overrides);
   // The saved config is valid, so from here on only the overrides can be wrong.
@@ -304,7 +312,7 @@ LoadedModel load_model(const CheckpointContent& content, const std::vector<std::
   loaded.model = std::make_unique<nn::Gpt>(model, loaded.config.train.precision, device_here(loaded.config),
                                            nn::ParameterStore::kAlignment, nn::InitialWeights::zero);
   require_no_foreign_tensors(content, loaded.model->parameters());
-  load_parameters(loaded.model->parameters(), content);
+  load_parameters(loaded.model->parameters(), content, which);
   return loaded;
 }
 

@@ -1,7 +1,7 @@
 // Saves a run at a step boundary as checkpoint content, and restores it.
 //
 //   parameters/<name>                      weights, by name and shape: the layout in memory is not stored
-//   optimizer/<moment>/<name>              optimizer state of each parameter
+//   optimizer/<moment>/<name>              optimizer state of each parameter; moment ema: the averaged weights
 //   step, optimizer_steps, tokens, seconds, wall_seconds, train_loss
 //   best_val_loss, best_val_targets, best_val_windows (sequences), evaluation_pending
 //   config                                 the resolved config as TOML
@@ -57,8 +57,9 @@ struct LoadedModel {
 // The model runs on a CUDA device if one can be used, else on the CPU, whatever device it was trained on. It stays on
 // the CPU if the config says train.device = "cpu" or the precision is f64; an override of train.device decides as in
 // training. Throws ConfigError for an override other than those of train/run/checkpoint_match.hpp, CheckpointError for
-// a tensor that is missing, does not fit or belongs to no parameter, DeviceError if train.device = "cuda" is set and no
-// CUDA device can be used.
-LoadedModel load_model(const CheckpointContent& content, const std::vector<std::string>& overrides = {});
+// a tensor that is missing, does not fit or belongs to no parameter, and for averaged weights that the checkpoint
+// lacks, DeviceError if train.device = "cuda" is set and no CUDA device can be used.
+LoadedModel load_model(const CheckpointContent& content, const std::vector<std::string>& overrides = {},
+                       EvaluatedWeights weights = EvaluatedWeights::last);
 
 }  // namespace heed::train

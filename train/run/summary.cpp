@@ -3,6 +3,7 @@
 #include "train/config/config_schema.hpp"
 #include "train/output/json.hpp"
 #include "train/run/run_mark.hpp"
+#include "train/run/stop_signal.hpp"
 
 namespace heed::train {
 namespace {
@@ -47,6 +48,21 @@ const char* status_name(RunStatus status) {
   return kNames[static_cast<size_t>(status)];
 }
 
+void set_status(Summary& s, const Config& config, const std::string& failure) {
+  s.status = RunStatus::completed;
+  if (s.steps < config.train.steps) {
+    s.status = RunStatus::stopped;
+    s.reason = fmt::format("train.stop_after = {}", config.train.stop_after);
+  }
+  if (s.stop_signal != 0) {
+    s.status = RunStatus::stopped;
+    s.reason = stop_signal_name(s.stop_signal);
+  }
+  if (failure.empty()) return;
+  s.status = RunStatus::failed;
+  s.reason = failure;
+}
+
 bool is_complete(const Summary& summary, const Config& config) {
   // A signal in the last evaluation also stops a run at its last step, but without its losses.
   return summary.status == RunStatus::completed ||
@@ -66,6 +82,8 @@ std::string summary_to_json(const Summary& s, const Config& config) {
                                                          {"best_val_loss", number_or_null(s.best_val_loss)},
                                                          {"best_val_targets", number_or_null(s.best_val_targets)},
                                                          {"test_loss", number_or_null(s.test_loss)},
+                                                         {"val_loss_ema", number_or_null(s.val_loss_ema)},
+                                                         {"test_loss_ema", number_or_null(s.test_loss_ema)},
                                                          {"entropy", number_or_null(s.entropy)},
                                                          {"excess", number_or_null(s.excess)},
                                                          {"entropies", entropy_list(s.entropies)},

@@ -32,13 +32,18 @@ struct Summary {
   std::optional<double> best_val_loss = {};
   std::optional<int64_t> best_val_targets = {};
   std::optional<double> test_loss = {}, entropy = {}, excess = {};
-  std::vector<data::ContextEntropy> entropies = {};  // Dataset::entropies(): empty if the dataset has none
-  double tokens_per_s = 0;                           // during training steps
-  double seconds = 0;                                // total
+  std::optional<double> val_loss_ema = {}, test_loss_ema = {};  // of the averaged weights (optim.ema_decay)
+  std::vector<data::ContextEntropy> entropies = {};             // Dataset::entropies(): empty if the dataset has none
+  double tokens_per_s = 0;                                      // during training steps
+  double seconds = 0;                                           // total
   int64_t peak_memory_bytes = 0;
   // Seconds per step of waiting for other ranks, on the CPU: the mean over the ranks. Empty for one rank.
   std::optional<double> waited_s_per_step = {};
 };
+
+// Sets status and reason of a run that has ended, from its steps, stop_signal and `failure`, which is empty if it did
+// not fail.
+void set_status(Summary& summary, const Config& config, const std::string& failure);
 
 // All steps of the run are done, so that its losses can be compared with those of other runs.
 bool is_complete(const Summary& summary, const Config& config);

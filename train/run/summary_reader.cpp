@@ -38,6 +38,10 @@ Summary summary_of(const Json& json) {
   s.test_loss = optional_number(json, "test_loss");
   s.bits_per_byte = optional_number(json, "bits_per_byte");
   s.entropy = optional_number(json, "entropy");
+  if (json.contains("val_loss_ema")) {  // not in files of earlier versions
+    s.val_loss_ema = optional_number(json, "val_loss_ema");
+    s.test_loss_ema = optional_number(json, "test_loss_ema");
+  }
   s.excess = optional_number(json, "excess");
   s.tokens_per_s = json.at("tokens_per_s");
   s.seconds = json.at("seconds");

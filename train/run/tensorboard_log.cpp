@@ -33,6 +33,7 @@ std::vector<Hparam> hparams_of(const Config& config) {
 void append(std::vector<Scalar>& scalars, const Evaluation& evaluation) {
   scalars.push_back({"val/loss", evaluation.loss});
   if (evaluation.excess) scalars.push_back({"val/excess", *evaluation.excess});
+  if (evaluation.loss_ema) scalars.push_back({"val/loss_ema", *evaluation.loss_ema});
 }
 
 }  // namespace

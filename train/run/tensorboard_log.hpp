@@ -1,8 +1,9 @@
 // The event file of a run (train.tensorboard), in "<run folder>/tensorboard/": what metrics.csv holds, for TensorBoard.
 //
 //   tags      train/loss, train/learning_rate, train/grad_norm, train/tokens_per_s; val/loss and val/excess after an
-//             evaluation (val/excess if the exact distribution of the dataset is known); with train.log_layers
-//             weight_norm/<layer>, grad_norm/<layer> and update_norm/<layer>; step: the number of steps done
+//             evaluation (val/excess if the exact distribution of the dataset is known, val/loss_ema with
+//             optim.ema_decay); with train.log_layers weight_norm/<layer>, grad_norm/<layer> and update_norm/<layer>;
+//             step: the number of steps done
 //   hparams   the config keys that have an effect
 // Each start of heed train writes a new file, on the root rank; one that resumes hides the steps that it repeats.
 #pragma once

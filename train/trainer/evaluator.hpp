@@ -11,6 +11,14 @@
 
 namespace heed::train {
 
+// The weights that are evaluated: those after the last step, or their moving average (optim.ema_decay).
+enum class EvaluatedWeights { last, average };
+
+// For output after the step of a checkpoint: "" or ", averaged weights".
+inline const char* weights_text(EvaluatedWeights weights) {
+  return weights == EvaluatedWeights::average ? ", averaged weights" : "";
+}
+
 struct Evaluation {
   double loss = 0;  // mean over the targets, nats
   int64_t targets = 0;
@@ -20,6 +28,8 @@ struct Evaluation {
   // Paired difference: the model's loss minus the dataset's own loss on the same targets, so sampling noise cancels.
   // Empty if the dataset has no exact distribution.
   std::optional<double> excess = {};
+  // The loss of the averaged weights on the same targets, where both were evaluated.
+  std::optional<double> loss_ema = {};
 
   // Loss in bits per byte of text; empty if target_bytes is 0.
   std::optional<double> bits_per_byte() const;

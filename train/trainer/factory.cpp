@@ -123,8 +123,10 @@ Device choose_device(const Config& config) {
   return Device::cuda;
 }
 
-std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::ParameterStore& store,
-                                                 comm::GradBuckets& buckets) {
+namespace {
+
+std::unique_ptr<optim::Optimizer> make_plain_optimizer(const Config& config, const nn::ParameterStore& store,
+                                                       comm::GradBuckets& buckets) {
   const OptimConfig& c = config.optim;
   if (c.optimizer == OptimizerKind::sgd) {
     return std::make_unique<optim::Sgd>(buckets.spans(),
@@ -143,6 +145,15 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn:
                          .scale = is_original ? Scale::original : Scale::match_rms_adamw,
                          .others = adamw},
       gather);
+}
+
+}  // namespace
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const Config& config, const nn::ParameterStore& store,
+                                                 comm::GradBuckets& buckets) {
+  std::unique_ptr<optim::Optimizer> optimizer = make_plain_optimizer(config, store, buckets);
+  if (config.optim.ema_decay > 0) optimizer->average_weights(config.optim.ema_decay);
+  return optimizer;
 }
 
 optim::ScheduleOptions schedule_options(const Config& config) {

@@ -156,7 +156,8 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
   const nn::ParameterCount count = nn::count_parameters(m);
   const double sharing = t.shard_optimizer ? static_cast<double>(t.ranks) : 1;
   const double gradients = count.all() * exact;
-  const double moments = optimizer_values(config.optim, count) * exact;
+  const double average = config.optim.ema_decay > 0 ? count.all() : 0;
+  const double moments = (optimizer_values(config.optim, count) + average) * exact;
   double parameters = gradients;
   if (element != exact) parameters += count.matrices * (element - exact * (sharing - 1) / sharing);
   const auto layers = static_cast<double>(m.num_layers), width = static_cast<double>(m.d_model);
@@ -180,7 +181,8 @@ std::vector<MemoryItem> memory_items(const MemoryEstimate& e) {
       {"parameters", e.parameters, sizes},
       {"gradients", e.gradients, sizes},
       {"optimizer", e.optimizer,
-       "optim.optimizer = \"sgd\" without momentum; with several ranks train.shard_optimizer = true"},
+       "optim.optimizer = \"sgd\" without momentum, optim.ema_decay = 0; with several ranks train.shard_optimizer = "
+       "true"},
       {"activations", e.activations,
        "train.micro_batch_size or train.batch_size, train.recompute = true, model.seq_len"},
       {"checkpoint", e.checkpoint, sizes + " (while a checkpoint is saved, when activations are free)"},

@@ -200,13 +200,18 @@ void Trainer::report_divergence(double loss, double grad_norm) {
       [&] { training_step_->repeat_gradients(); });
 }
 
-void Trainer::report_diverged_evaluation(data::Split split, int64_t max_batches, double loss) {
-  trace_divergence(fmt::format("diverged after step {} ({} loss {})", step_,
-                               split == data::Split::test ? "test" : "validation", loss_text(loss)),
-                   [&] {
-                     evaluate_share(*model_, *dataset_, *loader_, split, config_.train.rows_per_micro_batch(),
-                                    max_batches, ranks_);
-                   });
+void Trainer::report_diverged_evaluation(data::Split split, int64_t max_batches, double loss,
+                                         EvaluatedWeights weights) {
+  const bool is_average = weights == EvaluatedWeights::average;
+  trace_divergence(
+      fmt::format("diverged after step {} ({} loss{} {})", step_, split == data::Split::test ? "test" : "validation",
+                  is_average ? " of the averaged weights" : "", loss_text(loss)),
+      [&] {
+        with_weights(weights, [&] {
+          evaluate_share(*model_, *dataset_, *loader_, split, config_.train.rows_per_micro_batch(), max_batches,
+                         ranks_);
+        });
+      });
 }
 
 void Trainer::trace_divergence(const std::string& what, const std::function<void()>& run_again) {
@@ -237,16 +242,39 @@ Evaluation Trainer::evaluate(data::Split split, int64_t max_batches) const {
   return evaluate(split, max_batches, {}).value();
 }
 
-std::optional<Evaluation> Trainer::evaluate(data::Split split, int64_t max_batches,
-                                            const EvaluationProgress& progress) const {
+std::optional<Evaluation> Trainer::evaluate(data::Split split, int64_t max_batches, const EvaluationProgress& progress,
+                                            EvaluatedWeights weights) const {
+  std::optional<Evaluation> evaluation;
+  const auto run = [&] {
+    with_weights(weights, [&] { evaluation = evaluate_once(split, max_batches, progress); });
+    return evaluation;
+  };
   try {
-    return evaluate_once(split, max_batches, progress);
+    return run();
   } catch (const MemoryError&) {
     // The captured graph may hold the memory that is missing. With several ranks all of them would have to capture
     // again.
     if (ranks_.size() > 1 || !reset_graph()) throw;
   }
-  return evaluate_once(split, max_batches, progress);
+  return run();
+}
+
+void Trainer::with_weights(EvaluatedWeights weights, const std::function<void()>& work) const {
+  if (weights == EvaluatedWeights::last) return work();
+  require<ConfigError>(optimizer_->averages_weights(), "there are no averaged weights: optim.ema_decay is 0");
+  const auto swap = [&] {
+    comm::check_on_all_ranks(ranks_, [&] { optimizer_->swap_weights_with_average(); });
+    buckets_->all_gather_parameters();
+  };
+  std::exception_ptr error;
+  swap();
+  try {
+    work();
+  } catch (const std::exception&) {
+    error = std::current_exception();
+  }
+  swap();
+  if (error) std::rethrow_exception(error);
 }
 
 int64_t Trainer::eval_sequences(data::Split split, int64_t max_batches) const {

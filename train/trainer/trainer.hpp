@@ -49,12 +49,15 @@ class Trainer {
   // max_batches = 0: the whole split.
   Evaluation evaluate(data::Split split, int64_t max_batches) const;
   // Returns nullopt on all ranks if the callback of any rank stopped it (train/trainer/evaluator.hpp).
-  std::optional<Evaluation> evaluate(data::Split split, int64_t max_batches, const EvaluationProgress& progress) const;
+  // The averaged weights need optim.ema_decay > 0; afterwards the state of the training is the same, bit for bit.
+  std::optional<Evaluation> evaluate(data::Split split, int64_t max_batches, const EvaluationProgress& progress,
+                                     EvaluatedWeights weights = EvaluatedWeights::last) const;
   // Number of sequences that evaluate() covers.
   int64_t eval_sequences(data::Split split, int64_t max_batches) const;
   // Called after an evaluation whose loss is not finite: runs it again in anomaly mode and throws DivergedError, which
   // names the step and the operation.
-  [[noreturn]] void report_diverged_evaluation(data::Split split, int64_t max_batches, double loss);
+  [[noreturn]] void report_diverged_evaluation(data::Split split, int64_t max_batches, double loss,
+                                               EvaluatedWeights weights = EvaluatedWeights::last);
   // Drops the captured CUDA graph and frees its memory; it is captured again two steps later. Returns false if none was
   // captured.
   bool reset_graph() const;
@@ -96,6 +99,8 @@ class Trainer {
   void require_batch(const optim::StepState& done, const std::exception_ptr& error) const;
   std::optional<Evaluation> evaluate_once(data::Split split, int64_t max_batches,
                                           const EvaluationProgress& progress) const;
+  // Calls `work` while the model has these weights. Collective for the average, also if `work` throws on one rank.
+  void with_weights(EvaluatedWeights weights, const std::function<void()>& work) const;
   [[noreturn]] void report_divergence(double loss, double grad_norm);
   // what: the message with the values that are not finite; run_again: reproduces them.
   [[noreturn]] void trace_divergence(const std::string& what, const std::function<void()>& run_again);

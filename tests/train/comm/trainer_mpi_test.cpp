@@ -33,17 +33,17 @@ class TrainerOnRanks : public ::testing::TestWithParam<Form> {
  protected:
   comm::ProcessGroup& ranks_ = all_ranks();
 };
-INSTANTIATE_TEST_SUITE_P(Forms, TrainerOnRanks,
-                         ::testing::Values(Form{"plain", {}}, Form{"micro_batches", {"micro_batch_size=3"}},
-                                           Form{"sharded", {"shard_optimizer=true"}},
-                                           Form{"sharded_micro_batches",
-                                                {"shard_optimizer=true", "micro_batch_size=2"}},
-                                           Form{"post_untied_sgd",
-                                                {"norm_position=post", "tie_embeddings=false", "optimizer=sgd",
-                                                 "momentum=0.9", "shard_optimizer=true"}},
-                                           Form{"muon", {"optimizer=muon", "num_kv_heads=1"}},
-                                           Form{"recompute", {"recompute=true"}}, Form{"no_clipping", {"clip_norm=0"}}),
-                         [](const auto& form) { return form.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Forms, TrainerOnRanks,
+    ::testing::Values(
+        Form{"plain", {}}, Form{"micro_batches", {"micro_batch_size=3"}}, Form{"sharded", {"shard_optimizer=true"}},
+        Form{"sharded_micro_batches", {"shard_optimizer=true", "micro_batch_size=2"}},
+        Form{"post_untied_sgd",
+             {"norm_position=post", "tie_embeddings=false", "optimizer=sgd", "momentum=0.9", "shard_optimizer=true"}},
+        Form{"averaged", {"ema_decay=0.9"}}, Form{"sharded_averaged", {"ema_decay=0.9", "shard_optimizer=true"}},
+        Form{"muon", {"optimizer=muon", "num_kv_heads=1"}}, Form{"recompute", {"recompute=true"}},
+        Form{"no_clipping", {"clip_norm=0"}}),
+    [](const auto& form) { return form.param.name; });
 
 // The gradients that this rank has summed: all of them, or those of its shards; and the same of one rank alone.
 void expect_equal_gradients(const train::Trainer& on_ranks, const train::Trainer& alone) {
@@ -177,6 +177,37 @@ TEST(ShardedOptimizer, KeepsItsPartOfTheExactWeightsInBf16) {
   for (int i = 0; i < 10; ++i) EXPECT_NEAR(sharded.train_step().loss, whole.train_step().loss, kSixDigits) << i;
   const Tensor a = sharded.buckets().whole_weights(0), b = whole.buckets().whole_weights(0);
   EXPECT_EQ(a.values(), b.values());
+}
+
+TEST(ShardedOptimizer, EvaluatesTheSameAverage) {
+  comm::ProcessGroup& ranks = all_ranks();
+  for (const char* precision : {"f32", "bf16"}) {
+    std::vector<std::string> keys{"batch_size=8", "clip_norm=0", "ema_decay=0.9",
+                                  std::string("precision=") + precision};
+    train::Trainer whole(tiny_config(keys), ranks), alone(tiny_config(keys));
+    keys.emplace_back("shard_optimizer=true");
+    train::Trainer sharded(tiny_config(keys), ranks);
+    const auto loss = [](const train::Trainer& trainer, train::EvaluatedWeights weights) {
+      return trainer.evaluate(data::Split::validation, 0, {}, weights)->loss;
+    };
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_NEAR(sharded.train_step().loss, whole.train_step().loss, kSixDigits) << i;
+      alone.train_step();
+      const double last = loss(sharded, train::EvaluatedWeights::last);
+      const double average = loss(sharded, train::EvaluatedWeights::average);
+      EXPECT_NE(average, last);
+      EXPECT_EQ(average, loss(whole, train::EvaluatedWeights::average)) << precision << ", step " << i;
+      EXPECT_EQ(last, loss(sharded, train::EvaluatedWeights::last)) << precision << ", step " << i;
+      const double other = loss(alone, train::EvaluatedWeights::average);
+      if (std::string(precision) == "f32") {
+        EXPECT_NEAR(average, other, kSixDigits) << "step " << i;
+      }
+    }
+    const train::CheckpointContent content = train::snapshot(sharded, {}), same = train::snapshot(whole, {});
+    for (const auto& [name, tensor] : content.tensors) {
+      EXPECT_EQ(tensor.values(), same.tensors.at(name).values()) << precision << " " << name;
+    }
+  }
 }
 
 // Sharded, the ranks gather the updates of the matrices before newton_schulz(). 16 columns: matrices of 256 elements

@@ -80,6 +80,33 @@ class Evaluation(command_line.CommandLine):
         self.assertAlmostEqual(
             self.loss("validation", self.run_folder, "data.path=moved.txt", "batch_size=60"), val_loss, places=5)
 
+    def test_averaged_weights(self):
+        """The loss with --ema is that of the average in the run's summary and metrics."""
+        val_loss = self.train("ema_decay=0.9")
+        average = json.loads((self.run_folder / "summary.json").read_text())["val_loss_ema"]
+        self.assertNotAlmostEqual(average, val_loss, places=3)
+        self.assertAlmostEqual(self.loss("validation", self.run_folder), val_loss, places=5)
+        self.assertAlmostEqual(self.loss("validation", self.run_folder, "--ema"), average, places=5)
+        header, *rows = (self.run_folder / "metrics.csv").read_text().splitlines()
+        last = dict(zip(header.split(","), rows[-1].split(",")))
+        self.assertAlmostEqual(float(last["final_val_loss"]), val_loss, places=5)
+        self.assertAlmostEqual(float(last["final_val_loss_ema"]), average, places=5)
+        self.assertIn(", step 40, averaged weights\n", self.run_heed("eval", self.run_folder, "--ema").stdout)
+        texts = [self.run_heed("generate", self.run_folder, "--prompt", "a", "--seed", 1, *more) for more in ([], ["--ema"])]
+        for text in texts:
+            self.assertEqual(text.returncode, 0, text.stderr)
+        self.assertNotEqual(texts[0].stdout, texts[1].stdout)
+        inspected = self.run_heed("inspect", self.run_folder, "--ema")
+        self.assertEqual(inspected.returncode, 0, inspected.stderr)
+        self.assertIn("averaged weights", inspected.stdout)
+
+    def test_averaged_weights_that_are_missing(self):
+        self.train("steps=2")
+        self.assert_refused("--ema", code=4, parts=("last.h5", "no averaged weights", "optim.ema_decay = 0"))
+        for command in (("generate", "--prompt", "a"), ("inspect",)):
+            result = self.run_heed(command[0], self.run_folder, *command[1:], "--ema")
+            self.assert_error(result, 4, "no averaged weights", "optim.ema_decay")
+
     def test_lines_that_changed(self):
         self.train()
         changes = {"sorted": sorted(self.lines), "one more": [*self.lines, "abc\n"], "reversed": self.lines[::-1],

@@ -98,6 +98,7 @@ inline const std::vector<KeySample>& key_samples() {
       {"optim", "beta2", "0.999"},
       {"optim", "eps", "1e-06"},
       {"optim", "clip_norm", "0.5"},
+      {"optim", "ema_decay", "0.99"},
       {"train", "steps", "20"},
       {"train", "stop_after", "15"},
       {"train", "batch_size", "12"},

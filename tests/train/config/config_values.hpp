@@ -30,9 +30,9 @@ inline auto values(const train::DataConfig& config) {
 
 inline auto values(const train::OptimConfig& config) {
   const auto& [optimizer, rate, min_rate, schedule, warmup, decay_steps, decay_shape, decay, momentum, muon_scale,
-               adamw_rate, embedding, head, vector, beta1, beta2, eps, clip] = config;
+               adamw_rate, embedding, head, vector, beta1, beta2, eps, clip, ema] = config;
   return std::tuple(optimizer, rate, min_rate, schedule, warmup, decay_steps, decay_shape, decay, momentum, muon_scale,
-                    adamw_rate, embedding, head, vector, beta1, beta2, eps, clip);
+                    adamw_rate, embedding, head, vector, beta1, beta2, eps, clip, ema);
 }
 
 inline auto values(const train::TrainConfig& config) {

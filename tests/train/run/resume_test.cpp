@@ -4,6 +4,7 @@
 #include "tests/train/tiny.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
 #include "train/checkpoint/checkpoint_folder.hpp"
+#include "train/run/metrics.hpp"
 #include "train/run/run.hpp"
 #include "train/run/snapshot.hpp"
 
@@ -79,6 +80,32 @@ TEST_F(Resume, WithMomentumToo) {
   run_training(config("stopped", sgd), {.resume = true});
   EXPECT_EQ(rows("stopped"), rows("whole"));
   expect_same_state("stopped", "whole");
+}
+
+TEST_F(Resume, WithAveragedWeightsToo) {
+  for (const char* optimizer : {"adamw", "sgd", "muon"}) {
+    const std::string whole = std::string("whole_") + optimizer, stopped = std::string("stopped_") + optimizer;
+    const auto average = [&](const std::string& name, std::vector<std::string> more) {
+      more.insert(more.end(), {std::string("optimizer=") + optimizer, "ema_decay=0.99", "num_kv_heads=1"});
+      return config(name, std::move(more));
+    };
+    run_training(average(whole, {}));
+    run_training(average(stopped, {"stop_after=4"}));
+    EXPECT_TRUE(load_checkpoint(last(stopped)).tensors.contains("optimizer/ema/token_embedding.weight"));
+    run_training(average(stopped, {}), {.resume = true});
+    EXPECT_EQ(rows(stopped), rows(whole));
+    expect_same_state(stopped, whole);
+    const auto expected = read_metrics(folder_.path() / whole / "metrics.csv");
+    const auto found = read_metrics(folder_.path() / stopped / "metrics.csv");
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].val_loss_ema, expected[i].val_loss_ema) << "step " << found[i].step;
+      EXPECT_EQ(found[i].val_loss_ema.has_value(), found[i].val_loss.has_value());
+      EXPECT_EQ(found[i].final_val_loss_ema, expected[i].final_val_loss_ema);
+    }
+    EXPECT_TRUE(found.back().final_val_loss_ema);
+    EXPECT_NE(found.back().final_val_loss_ema, found.back().final_val_loss);
+  }
 }
 
 TEST_F(Resume, WithMuonToo) {
@@ -271,6 +298,7 @@ TEST_F(Resume, NamesEveryKeyThatDiffers) {
   expect_refused(config("a", {"vocab_size=7"}), {"data.vocab_size (checkpoint: 6, current: 7)"});
   expect_refused(config("a", {"tie_embeddings=false"}), {"model.tie_embeddings (checkpoint: true, current: false)"});
   expect_refused(config("a", {"learning_rate=2e-3"}), {"optim.learning_rate"});
+  expect_refused(config("a", {"ema_decay=0.9"}), {"optim.ema_decay (checkpoint: 0.0, current: 0.9)"});
   EXPECT_NO_THROW(run_training(config("a", {"eval_batches=1", "log_interval=3", "stop_after=3"}), {.resume = true}));
 }
 

@@ -41,6 +41,7 @@ TEST(MemoryCheck, CountsWhatIsKnownToTheByte) {
             e.parameters + e.gradients + e.optimizer + std::max(e.activations, e.checkpoint) + e.data + e.batch);
   EXPECT_EQ(estimate_memory(tiny_config({"optimizer=sgd"}), Device::cpu).optimizer, 0);
   EXPECT_EQ(estimate_memory(tiny_config({"optimizer=sgd", "momentum=0.9"}), Device::cpu).optimizer, 4 * parameters);
+  EXPECT_EQ(estimate_memory(tiny_config({"ema_decay=0.99"}), Device::cpu).optimizer, 12 * parameters);
   const int64_t in_blocks = 2 * (4 + 2 * 4) * 16 * 16;  // one value instead of two
   EXPECT_EQ(estimate_memory(tiny_config({"optimizer=muon"}), Device::cpu).optimizer, 4 * (2 * parameters - in_blocks));
   EXPECT_EQ(estimate_memory(tiny_config({"precision=f64"}), Device::cpu).optimizer, 16 * parameters);

@@ -94,6 +94,60 @@ TEST(Trainer, EvaluationDoesNotDisturbTraining) {
   }
 }
 
+// Sets the weights of a trainer to the averages of an optimizer.
+void set_weights(const Trainer& trainer, const optim::Optimizer& optimizer) {
+  size_t span = 0;
+  for (const auto& [name, state] : optimizer.state()) {
+    if (name.starts_with(optim::kAverageName)) {
+      copy_elements_to(trainer.buckets().spans()[span++].weights.ref(), state);
+    }
+  }
+  EXPECT_EQ(span, trainer.buckets().spans().size());
+  trainer.model().parameters().update_copies();
+}
+
+TEST(Trainer, EvaluationOfTheAverageDoesNotDisturbTraining) {
+  const auto evaluate = [](const Trainer& trainer, EvaluatedWeights weights) {
+    return trainer.evaluate(data::Split::validation, 1, {}, weights)->loss;
+  };
+  for (const char* precision : {"f32", "bf16", "f64"}) {
+    std::vector<std::string> keys{"model.dropout=0.1", std::string("precision=") + precision};
+    Trainer without(tiny_config(keys));
+    keys.emplace_back("ema_decay=0.9");
+    Trainer a(tiny_config(keys)), b(tiny_config(keys));
+    const Trainer other(tiny_config(keys));
+    EXPECT_EQ(evaluate(b, EvaluatedWeights::average), evaluate(b, EvaluatedWeights::last));
+    for (int step = 0; step < 6; ++step) {
+      const double loss = a.train_step().loss;
+      EXPECT_EQ(b.train_step().loss, loss);
+      EXPECT_EQ(without.train_step().loss, loss);
+      const double last = evaluate(b, EvaluatedWeights::last);
+      const double average = evaluate(b, EvaluatedWeights::average);
+      EXPECT_NE(average, last);
+      EXPECT_EQ(evaluate(b, EvaluatedWeights::last), last);
+      // Of all parameters, also those with bf16 copies.
+      set_weights(other, b.optimizer());
+      EXPECT_EQ(evaluate(other, EvaluatedWeights::last), average);
+    }
+    for (size_t i = 0; i < a.optimizer().state().size(); ++i) {
+      const auto& [name, state] = a.optimizer().state()[i];
+      EXPECT_EQ(b.optimizer().state()[i].second.values(), state.values()) << name;
+    }
+  }
+}
+
+TEST(Trainer, AnEvaluationOfTheAverageThatStopsGivesTheWeightsBack) {
+  Trainer trainer(tiny_config({"ema_decay=0.9"}));
+  trainer.train_step();
+  const std::vector<double> before = all(trainer, false);
+  const auto fail = [](int64_t, int64_t) -> bool { throw ValueError("an error of the callback"); };
+  const auto stop = [](int64_t, int64_t) { return false; };
+  EXPECT_THROW(trainer.evaluate(data::Split::validation, 0, fail, EvaluatedWeights::average), ValueError);
+  EXPECT_EQ(all(trainer, false), before);
+  EXPECT_FALSE(trainer.evaluate(data::Split::validation, 0, stop, EvaluatedWeights::average));
+  EXPECT_EQ(all(trainer, false), before);
+}
+
 TEST(Trainer, EvaluatesEachTargetOnceAndPairsTheSource) {
   const Trainer trainer(tiny_config());
   const Evaluation whole = trainer.evaluate(data::Split::validation, 0);
