@@ -181,7 +181,7 @@ std::vector<MemoryItem> memory_items(const MemoryEstimate& e) {
       {"parameters", e.parameters, sizes},
       {"gradients", e.gradients, sizes},
       {"optimizer", e.optimizer,
-       "optim.optimizer = \"sgd\" without momentum, optim.ema_decay = 0; with several ranks train.shard_optimizer = "
+       "optim.optimizer = \"sgd\" without momentum; with several ranks train.shard_optimizer = "
        "true"},
       {"activations", e.activations,
        "train.micro_batch_size or train.batch_size, train.recompute = true, model.seq_len"},
