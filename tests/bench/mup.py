@@ -1,6 +1,8 @@
 """Does the best learning rate stay when the model gets wider? muP compared with the standard parametrization.
 
-    mup.py [--heed BINARY] [--steps N] [--seeds N] [--picture FILE.png]      (needs matplotlib for the picture)
+    mup.py [--heed BINARY] [--steps N] [--seeds N] [--picture FILE.png] [key=value …]
+
+key=value: config keys of all runs. The picture needs matplotlib.
 
 Two layers with heads of size 64 learn the order-3 language of configs/ngram.toml, at every width with every learning
 rate. The tables have the excess: the validation loss above that of the language's own distribution, in nats, as the
@@ -45,7 +47,7 @@ def measure(options):
                 results[kind, width] = results["standard", width]
                 continue
             settings = [f"model.d_model={width}", f"model.num_heads={width // 64}", f"model.mup_base_width={base}",
-                        f"train.steps={options.steps}"]
+                        f"train.steps={options.steps}", *options.settings]
             results[kind, width] = [
                 sum(excess_of(options.heed, [*settings, f"optim.learning_rate={rate}", f"seed={1 + seed}"])
                     for seed in range(options.seeds)) / options.seeds for rate in RATES]
@@ -93,12 +95,11 @@ def draw(path, results):
             panel.plot(RATES, losses, "o-", color=color, markersize=4, label=f"d_model {width}")
             panel.plot(RATES[best], losses[best], "*", color=color, markersize=14)
         panel.set_xscale("log", base=2)
-        panel.set_yscale("log")
         panel.set_xlabel("learning rate")
         panel.set_title(f"muP from d_model {BASE}" if kind == "muP" else "standard parametrization")
         panel.grid(True, which="major", alpha=0.3)
     panels[0].set_ylabel("excess, nats")
-    panels[0].legend()
+    panels[1].legend(loc="lower left")
     figure.suptitle("Excess over the language's own loss; the star is the best learning rate of its width")
     figure.savefig(path, dpi=110)
 
@@ -109,6 +110,7 @@ def main():
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--picture")
+    parser.add_argument("settings", nargs="*", metavar="key=value")
     options = parser.parse_args()
     results = measure(options)
     for kind in KINDS:
