@@ -1,7 +1,6 @@
 // KV cache for generation (Gpt::next_logits): with the keys and values of all tokens so far, the next token of a
 // sequence needs only one new row of activations. No graph is kept.
-//   per layer: keys, values (B, memory_rows(), Hkv D), the first rows() rows are valid; dtype as the model computes
-//   them
+//   per layer: keys, values (B, memory_rows, Hkv D), the first rows() rows are valid; dtype as computed
 //
 // A layer with a sliding window of w tokens holds its last rows only, at least the w - 1 that the next token attends to
 // (rolling buffer: Mistral 7B, arXiv 2310.06825). When its memory is full, these move to the front.
