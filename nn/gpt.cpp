@@ -33,12 +33,11 @@ void check(const GptConfig& c) {
                        c.head_size());
 }
 
-// tokens (B, T) -> columns [first, first + count) of it
-Tensor columns_of(const Tensor& tokens, int64_t first, int64_t count) {
+// tokens (B, T) -> columns [first, first + count) of it. values: those of tokens, if B is above 1.
+Tensor columns_of(const Tensor& tokens, const std::vector<double>& values, int64_t first, int64_t count) {
   const int64_t batch = tokens.shape()[0], all = tokens.shape()[1];
   if (count == all) return tokens;
   if (batch == 1) return tokens.slice(first, {1, count});
-  const std::vector<double> values = tokens.values();
   std::vector<int32_t> part;
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t t = first; t < first + count; ++t) part.push_back(static_cast<int32_t>(values[b * all + t]));
@@ -151,8 +150,9 @@ Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache, int64_t chunk) con
   }
   Tensor x;
   chunk = std::min(chunk, cache.max_fresh());
+  const std::vector<double> values = batch > 1 && count > chunk ? tokens.values() : std::vector<double>();
   for (int64_t first = 0; first < count; first += chunk) {
-    const Tensor part = columns_of(tokens, first, std::min(chunk, count - first));
+    const Tensor part = columns_of(tokens, values, first, std::min(chunk, count - first));
     x = run_blocks(embed(part, {.cache = &cache}), {.cache = &cache});
     cache.advance(part.shape()[1]);
   }

@@ -60,12 +60,12 @@ struct GptConfig {
   int64_t max_positions() const {
     return position == Position::learned ? seq_len : std::numeric_limits<int64_t>::max();
   }
-  // Each layer has a sliding window, and attention depends on distances alone: a sequence may go on without an end,
-  // and a token attends to no more tokens, and to no greater distance, than within seq_len.
+  // Each layer has a sliding window of at most seq_len, and positions are relative (RoPE, ALiBi) or none: generation
+  // may continue beyond seq_len, since a token still attends only to the tokens in its window.
   bool is_unbounded() const {
     const bool by_distance = position != Position::learned && position != Position::sinusoidal;
     for (int64_t layer = 0; layer < num_layers; ++layer) {
-      if (window(layer) == 0) return false;
+      if (window(layer) == 0 || window(layer) > seq_len) return false;
     }
     return by_distance;
   }
@@ -101,7 +101,7 @@ struct GptConfig {
   double width_multiplier() const {
     return mup_base_width == 0 ? 1 : static_cast<double>(d_model) / static_cast<double>(mup_base_width);
   }
-  // Initial std of the other matrices of the blocks: their inputs grow in number with the width.
+  // Initial std of the other matrices of the blocks; 1 / sqrt(m) since their fan-in grows with the width.
   double hidden_init_std() const { return init_std / std::sqrt(width_multiplier()); }
   // Initial std of the projections into the residual stream, one in each sublayer: it keeps the variance of the sum
   // over all of them (GPT-2).

@@ -23,7 +23,7 @@ KvCache::KvCache(const GptConfig& config, int64_t batch, int64_t capacity)
                       batch, capacity);
   for (int64_t i = 0; i < config.num_layers; ++i) {
     // Room for the window of the next token and for a chunk of new rows: the larger the chunk, the fewer moves.
-    constexpr int64_t kLeastChunk = 64;
+    constexpr int64_t kLeastChunk = 128;
     const int64_t window = config.window(i), chunk = std::max(window / 4, kLeastChunk);
     const bool is_rolling = window > 0 && window - 1 + chunk < capacity_;
     if (is_rolling) max_fresh_ = std::min(max_fresh_, chunk);
@@ -78,7 +78,7 @@ void KvCache::keep(const std::vector<int64_t>& sequences) {
   batch_ = count;
 }
 
-// Drops the rows that are before the window of the first of the `fresh` tokens, if these find no room after them.
+// If the memory has no room for `fresh` more rows, drops those before the sliding window of the first new token.
 void KvCache::make_room(Layer& layer, int64_t fresh) {
   const int64_t held = length_ - layer.dropped;
   if (held + fresh <= layer.memory_rows) return;
@@ -104,7 +104,8 @@ const KvCache::Layer& KvCache::append(int64_t layer, const KeysAndValues& fresh)
                       fresh.values.shape(), batch_, columns_);
   require<ShapeError>(rows <= capacity_ - length_, "kv cache: {} tokens are held, {} more exceed its capacity of {}",
                       length_, rows, capacity_);
-  require<ShapeError>(rows <= max_fresh_, "kv cache: {} tokens at once, at most {} with its sliding window", rows,
+  require<ShapeError>(rows <= max_fresh_,
+                      "kv cache: {} tokens appended at once, at most {} are allowed with its sliding window", rows,
                       max_fresh_);
   Layer& held = layers_.at(static_cast<size_t>(layer));
   if (held.keys) make_room(held, rows);

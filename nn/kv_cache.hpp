@@ -30,12 +30,12 @@ class KvCache {
   int64_t memory_rows() const;  // of each sequence, in all layers
   // Of each sequence; empty: there is no padding.
   const std::vector<int64_t>& padding() const { return padding_; }
-  // The most rows that append() takes at once, at any length: capacity() without a sliding window.
+  // The maximum number of rows of one append(): capacity() unless a layer drops rows.
   int64_t max_fresh() const { return max_fresh_; }
   // Rows that a layer holds: length(), or the last ones of a layer with a sliding window.
   int64_t rows(int64_t layer) const { return length_ - layers_.at(static_cast<size_t>(layer)).dropped; }
-  // Of each sequence, the rows of its tokens among those that append() to this layer has just returned, `fresh` new
-  // ones included: i32 (B), as AttentionOptions::lengths of attention with PaddingSide::left. An empty handle without
+  // For each sequence, the number of rows without padding in what append() of `fresh` rows to this layer returned (call
+  // this before advance()): i32 (B), for AttentionOptions::lengths with PaddingSide::left. An empty handle without
   // padding.
   Tensor lengths(int64_t layer, int64_t fresh, Device device) const;
 
@@ -62,7 +62,7 @@ class KvCache {
 
   // The memory of all layers, 0 before the first append().
   int64_t bytes() const;
-  // "12 layers x 1024 tokens x 2 x 768 f32 = 75.5 MB"; with a sliding window "(9 layers x 319 tokens + 3 layers x …"
+  // "12 layers x 1024 tokens x 2 x 768 f32 = 72.0 MiB"; with a sliding window "(9 layers x 383 tokens + 3 layers x …"
   std::string describe() const;
 
  private:

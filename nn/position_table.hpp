@@ -1,6 +1,7 @@
 // A constant with one row for each position: the sinusoids, or the cosines and sines of RoPE.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 
@@ -23,7 +24,9 @@ class PositionTable {
   const Tensor& rows(int64_t count) const {
     if (!table_ || count <= table_.shape()[0]) return table_;
     // Twice as many rows, so that generation, one token after the other, seldom computes them again.
-    if (!longer_ || longer_.shape()[0] < count) longer_ = compute_(2 * count);
+    if (!longer_ || longer_.shape()[0] < count) {
+      longer_ = compute_(std::max(count, 2 * (longer_ ? longer_ : table_).shape()[0]));
+    }
     return longer_;
   }
 

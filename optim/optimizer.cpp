@@ -109,6 +109,8 @@ void Optimizer::average_weights(double decay) {
     averages_.push_back(add_state(kAverageName, span));
     copy_elements_to(averages_[span].ref(), spans_[span].weights);
   }
+  const Tensor& like = spans_[0].weights;
+  swap_buffer_ = empty({kSwapped}, like.dtype(), like.device(), MemoryCategory::workspace);
 }
 
 void Optimizer::update_averages(const StepScalars& scalars) {
@@ -122,14 +124,11 @@ void Optimizer::update_averages(const StepScalars& scalars) {
 
 // Piece by piece, so that it needs little memory.
 void Optimizer::swap_weights_with_average() const {
-  constexpr int64_t kMost = int64_t{1} << 20;
-  const Tensor& like = spans_[0].weights;
-  const Tensor buffer = empty({kMost}, like.dtype(), like.device(), MemoryCategory::workspace);
   for (size_t span = 0; span < averages_.size(); ++span) {
     const int64_t size = averages_[span].numel();
-    for (int64_t first = 0; first < size; first += kMost) {
-      const Shape shape{std::min(kMost, size - first)};
-      const Tensor kept = buffer.slice(0, shape), average = averages_[span].slice(first, shape);
+    for (int64_t first = 0; first < size; first += kSwapped) {
+      const Shape shape{std::min(kSwapped, size - first)};
+      const Tensor kept = swap_buffer_.slice(0, shape), average = averages_[span].slice(first, shape);
       const Tensor weights = spans_[span].weights.slice(first, shape);
       copy_elements_to(kept.ref(), weights);
       copy_elements_to(weights.ref(), average);

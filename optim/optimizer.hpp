@@ -72,7 +72,7 @@ class Optimizer {
   void average_weights(double decay);
   bool averages_weights() const { return !averages_.empty(); }
   // Exchanges the weights of all spans with their averages, bit for bit, for an evaluation of the average; call it
-  // again before the next step. Throws MemoryError, and nothing has changed then.
+  // again before the next step. Allocates no memory.
   void swap_weights_with_average() const;
 
   // The number of optimizer steps so far, one count for all spans.
@@ -108,6 +108,8 @@ class Optimizer {
   std::vector<std::pair<std::string, Tensor>> state_;
   std::vector<Tensor> averages_;  // one per span; empty without an average
   double average_decay_ = 0;
+  static constexpr int64_t kSwapped = int64_t{1} << 20;  // elements at a time
+  Tensor swap_buffer_;
   int64_t steps_ = 0;
 };
 

@@ -61,11 +61,13 @@ std::vector<BenchRow> profile_steps(Trainer& trainer) {
   constexpr double kEnough = 2;  // seconds
   const nn::ParameterStore& store = trainer.model().parameters();
   const auto bytes = static_cast<double>(store.parameters() * size_bytes(accumulation_dtype(store.dtype())));
-  const auto moments = static_cast<double>(trainer.optimizer().state().size() / store.groups().size());
-  // The optimizer reads the gradients, and reads and writes weights and moments.
-  StepProfile profile(
-      {{"zero gradients", bytes}, {"gradient norm", bytes}, {"optimizer", bytes * (1 + 2 * (1 + moments))}},
-      trainer.device());
+  double state = 0;
+  for (const auto& [name, tensor] : trainer.optimizer().state()) {
+    state += static_cast<double>(tensor.numel() * static_cast<int64_t>(size_bytes(tensor.dtype())));
+  }
+  // The optimizer reads the gradients, and reads and writes weights and state.
+  StepProfile profile({{"zero gradients", bytes}, {"gradient norm", bytes}, {"optimizer", 3 * bytes + 2 * state}},
+                      trainer.device());
   double spent = 0;
   const bool is_alone = trainer.ranks().size() == 1;
   for (int i = 0; i < kSteps && (spent < kEnough || !is_alone); ++i) {

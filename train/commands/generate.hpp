@@ -46,10 +46,10 @@ struct GenerateStats {
 };
 
 // Continues all prompts as one batch, each until num_tokens, the end token or a stop token, which are not passed on,
-// or until the receiver ends it; it then leaves the batch. The context of the model is the last seq_len tokens at most,
-// at positions from 0, and all tokens if GptConfig::is_unbounded(). While there are at most that many tokens in all,
-// the forward pass for a new token has one row for each sequence (KV cache). After that every position moves with each
-// token, and the pass has seq_len rows. Sample number `sample` has its own random stream, the same for each prompt: in
+// or until the receiver ends it; it then leaves the batch. The context is the last seq_len tokens, at positions from 0;
+// with GptConfig::is_unbounded() it is all tokens. While all tokens fit the context, the forward pass for a new token
+// has one row for each sequence (KV cache). After that each new token shifts the positions of all others, and the
+// forward pass has seq_len rows. Sample number `sample` has its own random stream, the same for each prompt: in
 // a batch, a prompt gets the text that it gets alone, up to rounding.
 GenerateStats generate(const LoadedModel& loaded, const std::vector<std::vector<int32_t>>& prompts,
                        const GenerateOptions& options, int64_t sample, const TokenReceiver& receiver);

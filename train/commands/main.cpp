@@ -207,7 +207,7 @@ void add_sampler(CLI::App* command, train::SamplerOptions& o) {
 void add_ema(CLI::App* command, train::EvaluatedWeights& weights) {
   command->add_flag_callback(
       "--ema", [&weights] { weights = train::EvaluatedWeights::average; },
-      "Use the moving average of the weights, of a run with optim.ema_decay.");
+      "Use the exponential moving average (EMA) of the weights; needs a run with optim.ema_decay above 0.");
 }
 
 void add_generate(CLI::App& app, Arguments& arguments, const Runner& run) {
@@ -366,7 +366,7 @@ void add_bench(CLI::App& app, Arguments& arguments, const Runner& run) {
 
 void add_config(CLI::App& app, Arguments& arguments, const Runner& run) {
   CLI::App* command =
-      app.add_subcommand("config", "Show the resolved config, where each value comes from, and what it costs.");
+      app.add_subcommand("config", "Show the resolved config, the source of each value, parameters, FLOPs and memory.");
   CLI::Option* file =
       add_path(command, "config", arguments.config, "A TOML file; without one, every key is explained.");
   command->add_option("overrides", arguments.overrides, kOverridesHelp);

@@ -33,7 +33,7 @@ std::string model_line(const nn::GptConfig& m) {
   const std::string kv = m.kv_heads() == m.num_heads ? "" : fmt::format(" ({} kv)", m.kv_heads());
   const std::string vocabulary = m.vocab_size == 0 ? "" : fmt::format(", vocabulary {}", m.vocab_size);
   const std::string window = m.sliding_window == 0 ? "" : fmt::format(", window {}", m.sliding_window);
-  const std::string mup = m.mup_base_width == 0 ? "" : fmt::format(" (muP from {})", m.mup_base_width);
+  const std::string mup = m.mup_base_width == 0 ? "" : fmt::format(" (muP base {})", m.mup_base_width);
   return fmt::format("model         {}, d_model {}{}, {}{}, {}, seq_len {}{}, {}{}\n", plural(m.num_layers, "layer"),
                      m.d_model, mup, plural(m.num_heads, "head"), kv,
                      m.attention_only ? "no MLP" : fmt::format("d_ff {}", m.feed_forward_size()), m.seq_len, window,

@@ -26,7 +26,7 @@ double mean_square(const nn::GptConfig& model, double variance) {
 //                         |x|^2 >= d s^2 (1 + d_ff m / 2). Under Post-LN each sublayer adds little to a stream that is
 //                         normalized again. With a sandwich each MLP adds |norm|^2 = d. With a norm of the embedding,
 //                         |e_v|^2 in x is d instead of d s^2, and the raise is less the less the MLPs weigh next to it.
-//   muP                   Logits are divided by m, and s^2 of the matrices in the blocks, too.
+//   muP                   Divides the logits, and s^2 of the matrices in the blocks, by width_multiplier().
 //
 // With a raised logit of the input token, the loss is ln(e^raise + V - 1) if that token is never the target, and less
 // by `raise` if it always is.

@@ -14,16 +14,18 @@ std::string model_summary(const Config& config) {
   const nn::FlopsPerToken flops = nn::flops_per_token(model);
   const double step_tokens = static_cast<double>(config.train.batch_size) * static_cast<double>(model.seq_len);
   std::string text;
-  if (model.vocab_size == 1) text += "vocabulary    known once the data is read; here it counts as 1 token\n";
+  if (model.vocab_size == 1) text += "vocabulary    size unknown before the data is read; counted as 1 token here\n";
   text += fmt::format(
-      "parameters    {:.0f}: {:.0f} in the blocks, {:.0f} in embeddings and head, {:.0f} gains and biases\n",
+      "parameters    {:.0f}: {:.0f} in block matrices, {:.0f} in embeddings and head, {:.0f} gains and biases\n",
       count.all(), count.hidden, count.matrices - count.hidden, count.vectors);
   text += fmt::format("FLOPs/token   {:.4g} in weights + {:.4g} in attention, forward and backward\n", flops.weights,
                       flops.attention);
   text += fmt::format("step          {:.0f} tokens, {:.4g} FLOPs\n", step_tokens, step_tokens * flops.all());
   text += fmt::format("KV cache      {} for {} tokens\n",
                       human_bytes(nn::kv_cache_bytes(model, config.train.precision)), model.seq_len);
-  return text + memory_table(estimate_memory(config, choose_device(config)));
+  // Of the device in the config, also if this machine has none.
+  const bool is_cuda = config.train.device == DeviceChoice::cuda;
+  return text + memory_table(estimate_memory(config, is_cuda ? Device::cuda : choose_device(config)));
 }
 
 }  // namespace heed::train

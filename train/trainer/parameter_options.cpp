@@ -20,9 +20,10 @@ std::vector<int64_t> rows_of(const nn::GptConfig& c, const Entry& entry) {
   return std::vector<int64_t>(static_cast<size_t>(rows / c.feed_forward_size()), c.feed_forward_size());
 }
 
-// muP: a step changes what a hidden matrix yields by as much at every width. An update of AdamW has elements of one
-// size, whose sum over the inputs grows like m. One of Muon has the spectral norm of its scale: that of "original"
-// depends on the shape of the matrix alone, that of "match_rms_adamw" grows like sqrt(m).
+// muP: an optimizer step must change the outputs of a hidden layer equally at every width. The elements of an AdamW
+// update have the same size at every width, so their sum over the inputs (fan-in) grows like m. The spectral norm of a
+// Muon update is its scale: with "original" it depends on rows / columns only, with "match_rms_adamw" it grows like
+// sqrt(m).
 double hidden_lr_scale(const Config& config) {
   const double m = config.model.width_multiplier();
   if (config.optim.optimizer != OptimizerKind::muon) return 1 / m;

@@ -6,9 +6,8 @@
 //   matrices     of two dimensions, in the blocks               Muon with optim.optimizer = "muon"
 //
 // With model.mup_base_width, m = d_model / mup_base_width, the learning rate of the matrices is multiplied by 1 / m
-// with AdamW, by 1 / sqrt(m) with Muon whose updates are 0.2 sqrt(max(rows, columns)) long, and by 1 with Muon's
-// original scale; their weight decay by the inverse, as in MuAdam of Yang et al.'s package mup. All others stay as they
-// are.
+// with AdamW, by 1 / sqrt(m) with Muon and muon_scale = "match_rms_adamw", and by 1 with Muon and "original"; their
+// weight decay is multiplied by the inverse, as in MuAdamW of Yang et al.'s package mup. Other groups do not change.
 #pragma once
 
 #include <vector>

@@ -263,8 +263,10 @@ void Trainer::with_weights(EvaluatedWeights weights, const std::function<void()>
   if (weights == EvaluatedWeights::last) return work();
   require<ConfigError>(optimizer_->averages_weights(), "there are no averaged weights: optim.ema_decay is 0");
   const auto swap = [&] {
-    comm::check_on_all_ranks(ranks_, [&] { optimizer_->swap_weights_with_average(); });
+    optimizer_->swap_weights_with_average();
     buckets_->all_gather_parameters();
+    const comm::Waiting waiting(ranks_, "the all-gather of the weights");
+    synchronize(device());
   };
   std::exception_ptr error;
   swap();

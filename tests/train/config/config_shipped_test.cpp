@@ -38,7 +38,7 @@ TEST(ConfigShippedTest, AResolvedConfigIsABaseLikeTheOriginal) {
     const std::string resolved = config_to_toml(load_config(path));
     for (const std::vector<std::string>& overrides :
          std::vector<std::vector<std::string>>{{},
-                                               {"model.num_heads=1"},
+                                               {"model.num_heads=4"},
                                                {"model.num_heads=2"},
                                                {"model.d_model=24", "model.num_heads=12"},
                                                {"train.steps=10"},
