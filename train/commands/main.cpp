@@ -366,7 +366,7 @@ void add_bench(CLI::App& app, Arguments& arguments, const Runner& run) {
 
 void add_config(CLI::App& app, Arguments& arguments, const Runner& run) {
   CLI::App* command =
-      app.add_subcommand("config", "Show the resolved config, the source of each value, parameters, FLOPs and memory.");
+      app.add_subcommand("config", "Show the resolved config: values and their sources, parameters, FLOPs, memory.");
   CLI::Option* file =
       add_path(command, "config", arguments.config, "A TOML file; without one, every key is explained.");
   command->add_option("overrides", arguments.overrides, kOverridesHelp);
