@@ -128,6 +128,8 @@ TEST(RollingCaches, GoOnWithoutAnEnd) {
     const bool by_distance = config.position != Position::learned && config.position != Position::sinusoidal;
     EXPECT_EQ(config.is_unbounded(), config.window_pattern == "S" && by_distance);
     if (!config.is_unbounded()) continue;
+    config.seq_len = kWindow - 1;
+    EXPECT_FALSE(config.is_unbounded()) << "training has not shown distances as long as the window";
     config.seq_len = 16;
     const Gpt model(config, DType::f64);
     KvCache cache(config, 1, kLength);

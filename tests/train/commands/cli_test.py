@@ -81,6 +81,8 @@ class Commands(CommandLine):
         self.assertRegex(result.stdout, r"d_model\s+=?\s*32\s.*command line")
         for what in ("parameters", "FLOPs/token", "KV cache", "memory (estimate)"):
             self.assertIn(what, result.stdout)
+        elsewhere = self.run_heed("config", self.config, "device=cuda")
+        self.assertEqual(elsewhere.returncode, 0, "the config of another machine")
         reference = self.run_heed("config")
         self.assertEqual(reference.returncode, 0)
         self.assertIn("learning_rate", reference.stdout)
