@@ -78,6 +78,10 @@ TEST_P(RollingCache, GivesTheLogitsOfTheWholeSequence) {
       EXPECT_EQ(cache.length(), kLength);
       EXPECT_LE(cache.rows(0), kMemory);
       EXPECT_EQ(cache.rows(1) == kLength, config.window_pattern == "SL");
+      cache.clear();
+      EXPECT_EQ(cache.rows(0), 0);
+      logits = model.next_logits(rows({{tokens.begin(), tokens.begin() + 9}}), cache);
+      expect_near(logits.values(), expected(model, tokens, 9), bound);
     }
   }
 }
