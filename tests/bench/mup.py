@@ -10,13 +10,12 @@ mean over the seeds. At the base width both parametrizations are the same model 
 """
 
 import argparse
-import json
 import math
-import pathlib
 import subprocess
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+from training_run import ROOT, train
+
 BASE = 64
 WIDTHS = [64, 128, 256, 512]
 RATES = [2.0**-n for n in range(12, 4, -1)]
@@ -29,13 +28,12 @@ DIVERGED = 6  # exit code
 
 def excess_of(heed, settings):
     with tempfile.TemporaryDirectory() as folder:
-        command = [heed, "train", ROOT / "configs/ngram.toml", *SETTINGS, *settings, f"train.run_dir={folder}/run"]
-        done = subprocess.run([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        if done.returncode == DIVERGED:
-            return float("inf")
-        if done.returncode != 0:
-            raise SystemExit(f"mup.py: {' '.join(map(str, command))}\n{done.stderr}")
-        return json.loads((pathlib.Path(folder) / "run/summary.json").read_text())["excess"]
+        try:
+            return train(heed, "ngram.toml", f"{folder}/run", [*SETTINGS, *settings])["excess"]
+        except subprocess.CalledProcessError as error:
+            if error.returncode == DIVERGED:
+                return float("inf")
+            raise
 
 
 def measure(options):
@@ -96,7 +94,7 @@ def draw(path, results):
             panel.plot(RATES[best], losses[best], "*", color=color, markersize=14)
         panel.set_xscale("log", base=2)
         panel.set_xlabel("learning rate")
-        panel.set_title(f"muP from d_model {BASE}" if kind == "muP" else "standard parametrization")
+        panel.set_title(f"muP, base width {BASE}" if kind == "muP" else "standard parametrization")
         panel.grid(True, which="major", alpha=0.3)
     panels[0].set_ylabel("excess, nats")
     panels[1].legend(loc="lower left")

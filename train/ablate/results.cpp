@@ -1,10 +1,10 @@
 #include "train/ablate/results.hpp"
-#include "nn/kv_cache.hpp"
 
 #include <algorithm>
 #include <limits>
 
 #include "autograd/core/check.hpp"
+#include "nn/kv_cache.hpp"
 #include "train/checkpoint/checkpoint_content.hpp"
 #include "train/checkpoint/hdf5_image.hpp"
 #include "train/trainer/factory.hpp"

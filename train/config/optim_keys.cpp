@@ -75,9 +75,9 @@ void add_optim_keys(std::vector<KeySpec>& keys) {
   // 1 - ema_decay must not round to 0 in f32.
   optim.add(
       "ema_decay", &OptimConfig::ema_decay, number(0, 0.999999),
-      "decay of an exponential moving average of the weights, such as 0.999; less in the first steps, (1 + step) / "
-      "(10 + step). It is evaluated next to the weights, and heed eval, generate and inspect take it with --ema; "
-      "0: off");
+      "decay of the exponential moving average (EMA) of the weights, such as 0.999; in the first steps it is "
+      "(1 + step) / (10 + step), while that is less. Each evaluation also evaluates the average; heed eval, generate "
+      "and inspect use it with --ema; 0: off");
 }
 
 }  // namespace heed::train

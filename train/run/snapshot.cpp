@@ -287,8 +287,8 @@ LoadedModel load_model(const CheckpointContent& content, const std::vector<std::
   loaded.config = saved_config(content);
   require<CheckpointError>(
       which == EvaluatedWeights::last || loaded.config.optim.ema_decay > 0,
-      "checkpoint {}: it has no averaged weights, its run had optim.ema_decay = 0: leave out --ema, "
-      "or train with optim.ema_decay, such as 0.999",
+      "checkpoint {} has no averaged weights, since its run had optim.ema_decay = 0: leave out --ema, or train with "
+      "optim.ema_decay above 0, such as 0.999",
       content.file);
   const DType weights = accumulation_dtype(loaded.config.train.precision);
   require_settable_keys(loaded.config, overrides);
