@@ -31,6 +31,7 @@ ROOMS = {
     "train/report": ["train/output", "train/config", "train/run", "train/plot"],
     "train/bench": ["train/output", "train/config", "train/comm", "train/trainer"],
     "train/ablate": ["train/output", "train/config", "train/checkpoint", "train/trainer", "train/run", "train/plot"],
+    "train/huggingface": ["train/output", "train/config", "train/checkpoint", "train/trainer", "train/run"],
     "train/inspect": ["train/output", "train/checkpoint", "train/trainer", "train/run"],
     "train/commands": [""],
 }
@@ -65,7 +66,7 @@ LIBRARY_PLACES = [
     (r"hwy/.*", r"autograd/cpu/.*|.*_cpu\.cpp|tests/support/instruction_set\.cpp"),
     (r"toml\+\+/.*", r"train/config/[^/]*\.cpp"),
     (r"boost/.*", r"train/ablate/statistics\.cpp"),
-    (r"nlohmann/.*", r"train/run/summary_reader\.cpp"),
+    (r"nlohmann/.*", r"train/run/summary_reader\.cpp|train/huggingface/[^/]*\.cpp|data/io/(json_reader|safetensors_).*|data/text/[^/]*\.cpp"),
     (r"CLI/.*", r"train/commands/[^/]*\.cpp"),
     (r"gtest/.*|gmock/.*", r"tests/.*"),
 ]
