@@ -1,4 +1,4 @@
-// The commands eval, gradcheck, info, plot and report, one source file each. The others are in train/run/run.hpp
+// The commands eval, export, gradcheck, info, plot and report, one source file each. The others are in train/run/run.hpp
 // (train), train/commands/generate.hpp, train/bench/bench.hpp and train/commands/main.cpp (data, config).
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "train/huggingface/export_model.hpp"
 #include "train/trainer/evaluator.hpp"
 
 namespace heed::train {
@@ -46,6 +47,10 @@ void run_eval(const EvalOptions& options);
 // names: operations to check, or "gpt"; empty: all. Prints a line for each and returns whether all passed. Throws
 // ConfigError for an unknown name, with the list of known names.
 bool run_gradcheck(const std::vector<std::string>& names);
+
+// `heed export`: writes a checkpoint as a folder for transformers, and prints what is in it. Throws what export_model()
+// throws (train/huggingface/export_model.hpp).
+void run_export(const ExportOptions& options);
 
 struct PlotOptions {
   std::vector<std::string> folders;

@@ -49,6 +49,7 @@ struct Arguments {
   train::BenchStepOptions bench_step;
   train::AblationOptions ablation;
   train::InspectOptions inspect;
+  train::ExportOptions export_model;
   train::PlotOptions plot;
   train::ReportOptions report;
 };
@@ -289,6 +290,26 @@ void add_inspect(CLI::App& app, Arguments& arguments, const Runner& run) {
   });
 }
 
+void add_export(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command =
+      app.add_subcommand("export", "Write a checkpoint as a folder that Hugging Face transformers loads.");
+  train::ExportOptions& o = arguments.export_model;
+  add_path(command, "checkpoint", o.checkpoint, kCheckpointHelp)->required();
+  add_path(command, "folder", o.folder, "The folder to make; it must not exist, or be empty.")->required();
+  add_choice<DType>(command, "--dtype", o.dtype, {{"f32", DType::f32}, {"bf16", DType::bf16}},
+                    "The data type of the stored weights.");
+  add_integer(command, "--max-file-mb", o.max_file_mb, {1, 1'000'000},
+              "Split weights that are larger than this, in MB, into several files.");
+  command->add_flag_callback(
+      "--no-verify", [&o] { o.verify = false; },
+      "Do not compute logits from the written files and compare them with the model's.");
+  add_ema(command, o.weights);
+  run.alone(command, "export", [&o] {
+    train::run_export(o);
+    return 0;
+  });
+}
+
 void add_prepare(CLI::App& data, Arguments& arguments, const Runner& run) {
   using data::TokenizerKind;
   data::PrepareConfig& p = arguments.prepare;
@@ -420,6 +441,7 @@ int main(int argc, char** argv) {
   add_report(app, arguments, run);
   add_generate(app, arguments, run);
   add_inspect(app, arguments, run);
+  add_export(app, arguments, run);
   add_data(app, arguments, run);
   add_eval(app, arguments, run);
   add_config(app, arguments, run);

@@ -213,7 +213,7 @@ std::vector<ModelClass> gemma_classes() {
   ModelClass gemma3 = gemma2;
   gemma3.model_type = "gemma3_text";
   gemma3.architecture = "Gemma3ForCausalLM";
-  gemma3.has_rope_scaling = false;  // its layers with a window have frequencies of their own, without scaling
+  gemma3.has_rope_scaling = false;  // its layers with a window have separate frequencies, without scaling
   gemma3.has_qk_norm = true;
   gemma3.names = with_qk_norm(gemma_names(true));
   ModelClass vault = gemma2;

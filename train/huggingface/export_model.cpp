@@ -1,0 +1,100 @@
+#include "train/huggingface/export_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/tape.hpp"
+#include "data/io/safetensors.hpp"
+#include "train/checkpoint/checkpoint_file.hpp"
+#include "train/huggingface/config_json.hpp"
+#include "train/huggingface/export_tensors.hpp"
+#include "train/huggingface/model_card.hpp"
+#include "train/huggingface/new_folder.hpp"
+#include "train/huggingface/plain_model.hpp"
+#include "train/run/run_folder.hpp"
+
+namespace heed::train {
+namespace {
+
+// On the CPU, in the precision of the stored weights.
+LoadedModel load_for_export(const CheckpointContent& content, EvaluatedWeights weights) {
+  const Config saved = parse_config(content.text("config"), content.file + ": config");
+  std::vector<std::string> overrides{"train.device=cpu"};
+  if (saved.train.precision == DType::bf16) overrides.emplace_back("train.precision=f32");
+  return load_model(content, overrides, weights);
+}
+
+std::vector<data::SafetensorsTensor> weights_of(const ModelClass& one, const ModelWeights& weights) {
+  std::vector<data::SafetensorsTensor> tensors;
+  for (const ExportTensor& tensor : export_tensors(one, weights)) {
+    tensors.push_back({tensor.name, tensor.shape, [values = tensor.values] { return values().values; }});
+  }
+  return tensors;
+}
+
+// Random tokens, as many as take about a second.
+std::vector<int32_t> verification_tokens(const nn::GptConfig& model, int64_t parameters) {
+  const int64_t most = std::clamp<int64_t>(1'000'000'000 / std::max<int64_t>(parameters, 1), 8, 256);
+  std::vector<int32_t> tokens(std::min(most, model.seq_len));
+  const RandomStream random{.seed = 1, .site = random_site(RandomDomain::sampling), .step = 0};
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<int32_t>(data::random_below(random, static_cast<int64_t>(i), model.vocab_size));
+  }
+  return tokens;
+}
+
+Verification verify(const nn::Gpt& model, const std::string& folder, DType dtype) {
+  const PlainModel plain(folder);
+  const std::vector<int32_t> tokens = verification_tokens(model.config(), model.parameters().parameters());
+  const auto length = static_cast<int64_t>(tokens.size());
+  const std::vector<double> found = plain.logits(tokens);
+  const NoGradGuard no_grad;
+  const Tensor logits = model.logits(from_tokens({1, length}, tokens), {}).to(Device::cpu);
+  Verification result{.tokens = length};
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto index = static_cast<int64_t>(i);
+    const double expected = logits.dtype() == DType::f64 ? logits.data<double>()[index] : logits.data<float>()[index];
+    result.largest_logit = std::max(result.largest_logit, std::abs(expected));
+    // Not std::max, which would lose a NaN.
+    const double difference = std::abs(found[i] - expected);
+    if (!(difference <= result.largest_difference)) result.largest_difference = difference;
+  }
+  // bf16 has 8 bits: each of some hundred roundings adds 2^-9. A wrong layout makes differences like the logits.
+  const double allowed = (dtype == DType::bf16 ? 0.1 : 1e-3) * std::max(1.0, result.largest_logit);
+  require<Error>(result.largest_difference <= allowed,
+                 "export: the logits computed from the written files differ from the model's by {:.3g}, with logits up "
+                 "to {:.3g}: nothing is exported. This is a fault of heed; please report the config",
+                 result.largest_difference, result.largest_logit);
+  return result;
+}
+
+}  // namespace
+
+Exported export_model(const ExportOptions& options) {
+  Exported done;
+  done.checkpoint = checkpoint_of(options.checkpoint);
+  const CheckpointContent content = load_checkpoint(done.checkpoint);
+  done.loaded = load_for_export(content, options.weights);
+  const nn::GptConfig& model = done.loaded.model->config();
+  done.model_class = &choose_model_class(model);
+  NewFolder folder(options.folder);
+  const ModelWeights weights(content, model,
+                             options.weights == EvaluatedWeights::average ? "optimizer/ema" : "parameters");
+  constexpr int64_t kBytesPerMb = 1'000'000;
+  done.files = data::write_safetensors(folder.working_path().string(), weights_of(*done.model_class, weights),
+                                       options.dtype, options.max_file_mb * kBytesPerMb);
+  const std::optional<int32_t> end =
+      done.loaded.tokenizer == nullptr ? std::nullopt : done.loaded.tokenizer->end_token();
+  const auto write = [&](const char* name, const std::string& text) {
+    folder.write(name, text);
+    done.files.emplace_back(name);
+  };
+  write("config.json", config_json(*done.model_class, model, options.dtype, end));
+  write("generation_config.json", generation_config_json(end));
+  write("README.md", model_card(*done.model_class, done.loaded, content));
+  if (options.verify) done.verification = verify(*done.loaded.model, folder.working_path().string(), options.dtype);
+  folder.commit();
+  return done;
+}
+
+}  // namespace heed::train
