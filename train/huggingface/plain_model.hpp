@@ -20,8 +20,9 @@ class PlainModel {
   // (T, V), for the T tokens of one sequence from position 0 on.
   std::vector<double> logits(std::span<const int32_t> tokens) const;
 
+  struct Parts;  // train/huggingface/plain_parts.hpp
+
  private:
-  struct Parts;
   std::unique_ptr<Parts> parts_;
 };
 
