@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tomllib
 
-HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))  # torch_gpt
 VOCABULARY, LENGTH, TOKENS = 13, 72, 64
 
 CHOICES = {
@@ -53,6 +53,12 @@ FAMILIES = [
      "sliding_window": 0, "activation": "gelu_erf", "embedding_norm": False},
     {"norm": "layer", "norm_position": "pre", "position": "alibi", "qk_norm": False, "logit_softcap": 0,
      "sliding_window": 0, "activation": "gelu", "embedding_norm": True},
+    {"norm": "rms", "norm_position": "pre", "embedding_norm": False, "qk_norm": True, "position": "rope", "bias": False,
+     "logit_softcap": 0, "rope_fraction": 1.0},
+    {"norm": "rms", "norm_position": "pre", "embedding_norm": False, "position": "rope", "activation": "relu2",
+     "logit_softcap": 0, "rope_fraction": 1.0, "sliding_window": 0},
+    {"norm": "layer", "norm_position": "post", "qk_norm": False, "embedding_norm": False, "logit_softcap": 0,
+     "sliding_window": 0, "attention_only": False, "activation": "gelu_erf", "d_ff": 160, "norm_eps": 1e-5},
     {},
 ]  # fmt: skip
 
@@ -119,55 +125,51 @@ def make(heed, folder, count):
     print(f"{made} exported, {number - made} refused: {dict(refused)}")
 
 
+def check_one(here, worst, problems):
+    """Compares one exported model; fills worst (largest difference by class) and problems. Returns the class."""
+    case = json.loads((here / "case.json").read_text())
+    config = json.loads((here / "model/config.json").read_text())
+    kind = config["model_type"]
+    if kind not in CONFIG_MAPPING_NAMES:
+        return kind + ", unknown to this version"
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(
+        here / "model", output_loading_info=True, attn_implementation="eager", dtype=torch.float32)  # fmt: skip
+    wrong = {k: v for k, v in info.items() if v and k in ("missing_keys", "unexpected_keys", "mismatched_keys")}
+    if wrong or type(model).__name__ != config["architectures"][0]:
+        problems.append(f"{here}: {type(model).__name__} {wrong}")
+    tokens = torch.tensor([case["tokens"]])
+    logits = model.eval()(tokens).logits[0].double()
+    with h5py.File(here / "run/checkpoints/last.h5") as file:
+        c = tomllib.loads(bytes(file["texts/config"][:]).decode())["model"]
+        state = {name: torch.from_numpy(values[:]).double() for name, values in file["tensors/parameters"].items()}
+    c.setdefault("num_kv_heads", c["num_heads"])
+    reference = Gpt(c, VOCABULARY).double()
+    reference.load_state_dict(state, strict=True)
+    difference = (logits - reference(tokens)[0]).abs().max().item()
+    worst[kind] = max(worst[kind], difference)
+    if not difference < 1e-4:
+        problems.append(f"{here}: {kind}: logits differ by {difference:.3g}")
+    greedy = model.generate(tokens[:, :4], max_new_tokens=TOKENS, min_new_tokens=TOKENS, do_sample=False)
+    ours, theirs = [int(token) for token in case["generated"].split()], greedy[0].tolist()
+    if ours not in (theirs, theirs[4:]):
+        problems.append(f"{here}: {kind}: generates {theirs}, heed {ours}")
+    return kind
+
+
 def check(folder):
-    import h5py
-    import torch
-    import transformers
-
-    sys.path.insert(0, str(HERE))
-    from torch_gpt import Gpt
-
     transformers.logging.set_verbosity_error()
-    worst, equal = collections.defaultdict(float), collections.Counter()
-    count, problems = collections.Counter(), []
+    transformers.logging.disable_progress_bar()
+    worst, count, problems = collections.defaultdict(float), collections.Counter(), []
     for here in sorted(path.parent for path in folder.glob("*/case.json")):
-        case = json.loads((here / "case.json").read_text())
-        config = json.loads((here / "model/config.json").read_text())
-        kind = config["model_type"]
-        if kind not in transformers.models.auto.configuration_auto.CONFIG_MAPPING_NAMES:
-            count[kind + ", unknown to this version"] += 1
-            continue
-        model, info = transformers.AutoModelForCausalLM.from_pretrained(
-            here / "model", output_loading_info=True, attn_implementation="eager", dtype=torch.float32)  # fmt: skip
-        wrong = {k: v for k, v in info.items() if v and k in ("missing_keys", "unexpected_keys", "mismatched_keys")}
-        if wrong or type(model).__name__ != config["architectures"][0]:
-            problems.append(f"{here}: {type(model).__name__} {wrong}")
-        tokens = torch.tensor([case["tokens"]])
-        with torch.no_grad():
-            logits = model.eval()(tokens).logits[0].double()
-        with h5py.File(here / "run/checkpoints/last.h5") as file:
-            c = tomllib.loads(bytes(file["texts/config"][:]).decode())["model"]
-            state = {name: torch.from_numpy(values[:]).double() for name, values in file["tensors/parameters"].items()}
-        c.setdefault("num_kv_heads", c["num_heads"])
-        reference = Gpt(c, VOCABULARY).double()
-        reference.load_state_dict(state, strict=True)
-        with torch.no_grad():
-            expected = reference(tokens)[0]
-        difference = (logits - expected).abs().max().item()
-        worst[kind] = max(worst[kind], difference)
-        count[kind] += 1
-        if not difference < 1e-4:
-            problems.append(f"{here}: {kind}: logits differ by {difference:.3g}")
-        greedy = model.generate(tokens[:, :4], max_new_tokens=TOKENS, min_new_tokens=TOKENS, do_sample=False)
-        ours = [int(token) for token in case["generated"].split()]
-        theirs = greedy[0].tolist()
-        if ours not in (theirs, theirs[4:]):
-            problems.append(f"{here}: {kind}: generates {theirs}, heed {ours}")
-        equal[kind] += 1
-    print(f"transformers {transformers.__version__}")
+        try:
+            with torch.no_grad():
+                count[check_one(here, worst, problems)] += 1
+        except Exception as error:  # whatever transformers raises is a finding
+            problems.append(f"{here}: {type(error).__name__}: {error}")
+    print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     for kind in sorted(count):
-        print(f"{kind:24} {count[kind]:4}  largest difference of the logits {worst.get(kind, 0):.2g}")
-    print(f"{sum(equal.values())} models, {len(problems)} problems", *problems[:20], sep="\n")
+        print(f"{kind:32} {count[kind]:4}  largest difference of the logits {worst.get(kind, 0):.2g}")
+    print(f"{sum(count.values())} models, {len(problems)} problems", *problems[:20], sep="\n")
     return 1 if problems else 0
 
 
@@ -183,6 +185,13 @@ def main():
     if arguments.command == "make":
         make(arguments.heed.resolve(), arguments.folder.resolve(), arguments.count)
         return 0
+    global h5py, torch, transformers, Gpt, CONFIG_MAPPING_NAMES  # only this command needs them
+    import h5py
+    import torch
+    import transformers
+    from torch_gpt import Gpt
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
     return check(arguments.folder.resolve())
 
 

@@ -72,7 +72,9 @@ void add_rope(Json& json, const ModelClass& one, const GptConfig& model) {
 void add_windows(Json& json, const ModelClass& one, const GptConfig& model) {
   const bool has_windows = model.sliding_window > 0;
   if (one.windows == ClassWindows::none) return;
-  json["sliding_window"] = has_windows ? Json(model.sliding_window) : Json(nullptr);
+  // Gemma has to have a number, which has no effect without a layer that uses it.
+  const Json none = one.gain_is_offset ? Json(model.seq_len) : Json(nullptr);
+  json["sliding_window"] = has_windows ? Json(model.sliding_window) : none;
   if (one.windows != ClassWindows::by_layer) return;
   json["use_sliding_window"] = has_windows;
   json["max_window_layers"] = 0;
@@ -116,7 +118,8 @@ void add_mpt(Json& json, const ModelClass&, const GptConfig& model) {
   json["max_seq_len"] = model.seq_len;
   json["layer_norm_epsilon"] = model.norm_eps;
   json["no_bias"] = true;
-  json["attn_config"] = {{"alibi", true}, {"attn_pdrop", model.attention_dropout}};
+  // transformers 5 takes only an integer as attn_pdrop.
+  json["attn_config"] = {{"alibi", true}, {"attn_pdrop", 0}};
 }
 
 void add_bloom(Json& json, const ModelClass&, const GptConfig& model) {
