@@ -1,4 +1,4 @@
-// The commands eval, export, gradcheck, info, plot and report, one source file each. The others are in train/run/run.hpp
+// The commands eval, export, import, gradcheck, info, plot and report, one source file each. The others are in train/run/run.hpp
 // (train), train/commands/generate.hpp, train/bench/bench.hpp and train/commands/main.cpp (data, config).
 #pragma once
 
@@ -51,6 +51,17 @@ bool run_gradcheck(const std::vector<std::string>& names);
 // `heed export`: writes a checkpoint as a folder for transformers, and prints what is in it. Throws what export_model()
 // throws (train/huggingface/export_model.hpp).
 void run_export(const ExportOptions& options);
+
+struct ImportOptions {
+  std::string folder;
+  std::string checkpoint;
+};
+
+// `heed import`: reads a model folder of transformers and writes it as a checkpoint, which generate, eval, export and
+// train.init_from read; prints the [model] table of a config file that continues training it. Throws what
+// import_model() throws (train/huggingface/import_model.hpp), and DataError if the checkpoint exists or cannot be
+// written.
+void run_import(const ImportOptions& options);
 
 struct PlotOptions {
   std::vector<std::string> folders;

@@ -50,6 +50,7 @@ struct Arguments {
   train::AblationOptions ablation;
   train::InspectOptions inspect;
   train::ExportOptions export_model;
+  train::ImportOptions import_model;
   train::PlotOptions plot;
   train::ReportOptions report;
 };
@@ -310,6 +311,19 @@ void add_export(CLI::App& app, Arguments& arguments, const Runner& run) {
   });
 }
 
+void add_import(CLI::App& app, Arguments& arguments, const Runner& run) {
+  CLI::App* command = app.add_subcommand("import", "Read a model folder of Hugging Face transformers as a checkpoint.");
+  train::ImportOptions& o = arguments.import_model;
+  add_path(command, "folder", o.folder,
+           "A folder with config.json and model.safetensors, of GPT-2 or a Llama-like class.")
+      ->required();
+  add_path(command, "checkpoint", o.checkpoint, "The checkpoint (.h5) to make; it must not exist.")->required();
+  run.alone(command, "import", [&o] {
+    train::run_import(o);
+    return 0;
+  });
+}
+
 void add_prepare(CLI::App& data, Arguments& arguments, const Runner& run) {
   using data::TokenizerKind;
   data::PrepareConfig& p = arguments.prepare;
@@ -442,6 +456,7 @@ int main(int argc, char** argv) {
   add_generate(app, arguments, run);
   add_inspect(app, arguments, run);
   add_export(app, arguments, run);
+  add_import(app, arguments, run);
   add_data(app, arguments, run);
   add_eval(app, arguments, run);
   add_config(app, arguments, run);

@@ -16,7 +16,7 @@ tags:
 
 # {title}
 
-A causal language model of {parameters} parameters, trained with heed {version} for {steps} and exported as
+A causal language model of {parameters} parameters, {origin} heed {version} and exported as
 `{architecture}` of transformers.
 
 ```python
@@ -79,7 +79,9 @@ std::string model_card(const ModelClass& one, const LoadedModel& loaded, const C
   return fmt::format(
       kCard, fmt::arg("title", data::printable(run.substr(run.rfind('/') + 1))),
       fmt::arg("parameters", count_text(static_cast<double>(loaded.model->parameters().parameters()))),
-      fmt::arg("version", kVersion), fmt::arg("steps", plural(loaded.step, "step")),
+      fmt::arg("version", kVersion),
+      fmt::arg("origin",
+               loaded.step == 0 ? "read by" : fmt::format("trained for {} with", plural(loaded.step, "step"))),
       fmt::arg("architecture", one.architecture), fmt::arg("tokenizer_import", has_tokenizer ? ", AutoTokenizer" : ""),
       fmt::arg("tokenizer_line",
                has_tokenizer ? "tokenizer = AutoTokenizer.from_pretrained(\"path of this folder\")\n" : ""),

@@ -309,6 +309,9 @@ LoadedModel load_model(const CheckpointContent& content, const std::vector<std::
   if (loaded.tokenizer != nullptr) {
     set_from_data(model, loaded.config.data, loaded.tokenizer->vocab_size(), loaded.tokenizer.get());
   }
+  // An imported model may have more tokens than its tokenizer, or no tokenizer.
+  const auto embedding = content.tensors.find("parameters/token_embedding.weight");
+  if (embedding != content.tensors.end()) model.vocab_size = embedding->second.shape()[0];
   loaded.model = std::make_unique<nn::Gpt>(model, loaded.config.train.precision, device_here(loaded.config),
                                            nn::ParameterStore::kAlignment, nn::InitialWeights::zero);
   require_no_foreign_tensors(content, loaded.model->parameters());

@@ -1,0 +1,194 @@
+#include "train/huggingface/import_model.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "autograd/core/check.hpp"
+#include "data/io/safetensors.hpp"
+#include "train/checkpoint/checkpoint_folder.hpp"
+#include "train/config/config_schema.hpp"
+#include "train/huggingface/model_weights.hpp"
+
+namespace heed::train {
+namespace {
+
+namespace fs = std::filesystem;
+using nn::GptConfig;
+
+// Tensors of older folders that transformers ignores, too: masks and frequencies.
+bool is_ignored(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with("rotary_emb.inv_freq");
+}
+
+class Importer {
+ public:
+  Importer(const std::string& folder, const ImportedConfig& config)
+      : folder_(data::quoted_path(folder)),
+        files_(folder),
+        one_(*config.model_class),
+        names_(one_.names),
+        model_(config.model) {
+    for (const std::string& name : files_.names()) unread_.insert(name);
+    model_.bias = std::any_of(unread_.begin(), unread_.end(),
+                              [](const std::string& name) { return name.ends_with(".bias") && !is_ignored(name); });
+  }
+
+  const GptConfig& model() const { return model_; }
+
+  CheckpointContent::Named<Tensor> tensors() {
+    const int64_t width = model_.d_model;
+    add("token_embedding.weight", matrix(std::string(names_.token_embedding) + ".weight", model_.vocab_size, width));
+    if (model_.position == nn::Position::learned) {
+      add("position_embedding.weight",
+          matrix(std::string(names_.position_embedding) + ".weight", model_.seq_len, width));
+    }
+    for (int64_t layer = 0; layer < model_.num_layers; ++layer) {
+      theirs_ = fmt::format(fmt::runtime(names_.layer), layer);
+      ours_ = fmt::format("blocks.{}.", layer);
+      block();
+    }
+    theirs_.clear();
+    ours_.clear();
+    norm(names_.last_norm, "last_norm", width);
+    const std::string head = std::string(names_.head) + ".weight";
+    if (!model_.tie_embeddings) add("head.weight", matrix(head, model_.vocab_size, width));
+    if (model_.tie_embeddings) unread_.erase(head);  // some folders store it twice
+    std::erase_if(unread_, [](const std::string& name) { return is_ignored(name); });
+    require<DataError>(unread_.empty(), "{}: the class {} has no tensors {}", folder_, one_.model_type,
+                       fmt::join(unread_, ", "));
+    return std::move(tensors_);
+  }
+
+ private:
+  // The name in the files: some lack the prefix of the whole model.
+  std::string stored_name(const std::string& name) const {
+    const size_t dot = name.find('.');
+    const std::string short_name = name.substr(dot + 1);
+    return files_.find(name) == nullptr && files_.find(short_name) != nullptr ? short_name : name;
+  }
+  bool has(const std::string& name) const { return files_.find(stored_name(name)) != nullptr; }
+
+  Matrix matrix(const std::string& full_name, int64_t rows, int64_t columns = 1) {
+    const std::string name = stored_name(full_name);
+    const data::SafetensorsEntry* entry = files_.find(name);
+    require<DataError>(entry != nullptr, "{}: there is no tensor {}", folder_, name);
+    const std::vector<int64_t> shape = columns == 1 ? std::vector{rows} : std::vector{rows, columns};
+    require<DataError>(entry->shape == shape, "{}: tensor {} has the shape ({}), config.json says ({})", folder_, name,
+                       fmt::join(entry->shape, ", "), fmt::join(shape, ", "));
+    Matrix result{.rows = rows, .columns = columns, .values = std::vector<float>(entry->elements())};
+    files_.read(name, result.values);
+    unread_.erase(name);
+    return result;
+  }
+
+  void add(const std::string& parameter, const Matrix& matrix) {
+    const bool is_vector = !parameter.ends_with(".weight") || matrix.columns == 1;
+    const Shape shape = is_vector ? Shape{matrix.rows} : Shape{matrix.rows, matrix.columns};
+    const Tensor tensor = empty(shape, DType::f32);
+    std::copy(matrix.values.begin(), matrix.values.end(), tensor.data<float>());
+    tensors_.emplace("parameters/" + parameter, tensor);
+  }
+
+  // (rows, columns), whatever the class stores.
+  Matrix weight(std::string_view name, int64_t rows, int64_t columns) {
+    const std::string stored = theirs_ + std::string(name) + ".weight";
+    return one_.is_transposed ? transposed(matrix(stored, columns, rows)) : matrix(stored, rows, columns);
+  }
+  Matrix bias(std::string_view name, int64_t rows) {
+    const std::string stored = theirs_ + std::string(name) + ".bias";
+    return has(stored) ? matrix(stored, rows) : zeros(rows);
+  }
+
+  struct Part {
+    std::string_view name;
+    int64_t rows;
+  };
+  // One linear layer, of which the class may have the rows in several.
+  void linear(const std::string& parameter, std::initializer_list<Part> parts, int64_t columns) {
+    std::vector<Matrix> weights, biases;
+    for (const Part& part : parts) {
+      weights.push_back(weight(part.name, part.rows, columns));
+      if (model_.bias) biases.push_back(bias(part.name, part.rows));
+    }
+    add(ours_ + parameter + ".weight", stacked(weights));
+    if (model_.bias) add(ours_ + parameter + ".bias", stacked(biases));
+  }
+
+  void norm(std::string_view name, const std::string& parameter, int64_t size) {
+    const std::string stored = theirs_ + std::string(name);
+    add(ours_ + parameter + ".weight", matrix(stored + ".weight", size));
+    if (model_.norm == nn::NormKind::layer && model_.bias) add(ours_ + parameter + ".bias", bias(name, size));
+  }
+
+  void block() {
+    const int64_t width = model_.d_model, keys = model_.kv_heads() * model_.head_size(), hidden = model_.d_ff;
+    norm(names_.attention_norm, "attention_norm", width);
+    if (one_.qkv == QkvLayout::separate) {
+      linear("attention.qkv", {{names_.q, width}, {names_.k, keys}, {names_.v, keys}}, width);
+    } else {
+      linear("attention.qkv", {{names_.q, width + 2 * keys}}, width);
+    }
+    if (model_.qk_norm) {
+      norm(names_.q_norm, "attention.q_norm", model_.head_size());
+      norm(names_.k_norm, "attention.k_norm", model_.head_size());
+    }
+    linear("attention.projection", {{names_.projection, width}}, width);
+    norm(names_.feed_forward_norm, "feed_forward_norm", width);
+    if (names_.gate.empty()) {
+      linear("feed_forward.up", {{names_.up, model_.feed_forward_outputs()}}, width);
+    } else {
+      linear("feed_forward.up", {{names_.gate, hidden}, {names_.up, hidden}}, width);
+    }
+    linear("feed_forward.down", {{names_.down, width}}, hidden);
+  }
+
+  std::string folder_;
+  data::SafetensorsFolder files_;
+  const ModelClass& one_;
+  const TensorNames& names_;
+  GptConfig model_;
+  std::set<std::string> unread_;
+  std::string theirs_, ours_;  // prefixes of the names of a layer
+  CheckpointContent::Named<Tensor> tensors_;
+};
+
+// A config, which a checkpoint must have: its data says where the model is from.
+std::string config_text(const GptConfig& model, const std::string& folder) {
+  Config config;
+  config.data.path = fs::absolute(folder).lexically_normal().string();
+  return model_table(model) +
+         fmt::format("\n[data]\nsource = \"tokens\"\npath = {}\n", find_key("data", "path")->get(config));
+}
+
+}  // namespace
+
+std::string model_table(const GptConfig& model) {
+  const Config defaults;
+  Config config;
+  config.model = model;
+  std::string text = "[model]\n";
+  for (const KeySpec& key : schema()) {
+    if (key.table != "model" || !key.has_effect(config) || key.get(config) == key.get(defaults)) continue;
+    text += fmt::format("{} = {}\n", key.name, key.get(config));
+  }
+  return text;
+}
+
+Imported import_model(const std::string& folder) {
+  Imported result{.config = read_import_config(folder), .content = {}};
+  Importer importer(folder, result.config);
+  result.config.model = importer.model();
+  CheckpointContent& content = result.content;
+  content.file = folder;
+  content.tensors = importer.tensors();
+  for (const char* name : {kStepName, "optimizer_steps", "tokens", "evaluation_pending"}) content.integers[name] = 0;
+  content.reals["seconds"] = content.reals["wall_seconds"] = 0;
+  content.texts["config"] = config_text(result.config.model, folder);
+  content.texts["data"] = "imported";
+  return result;
+}
+
+}  // namespace heed::train
