@@ -20,6 +20,7 @@
 #include "train/commands/inspect_command.hpp"
 #include "train/commands/run_command.hpp"
 #include "train/config/config.hpp"
+#include "train/huggingface/read_pretrained.hpp"
 #include "train/output/output.hpp"
 #include "train/output/progress.hpp"
 #include "train/plot/plot.hpp"
@@ -114,7 +115,7 @@ void add_train(CLI::App& app, Arguments& arguments, const Runner& run) {
     return train::run_on_ranks(
         [&] { return train::load_train_config(arguments.config, arguments.overrides, arguments.resume); },
         [&](const train::Config& config, comm::ProcessGroup& ranks) {
-          train::RunOptions options{.resume = arguments.resume};
+          train::RunOptions options{.resume = arguments.resume, .read_pretrained = train::read_pretrained};
           if (config.train.plot && !arguments.no_plot) {
             options.plot = train::plot_at_end;
             if (config.train.tensorboard) options.png = train::png_at_end;

@@ -81,6 +81,11 @@ void add_train_keys(std::vector<KeySpec>& keys) {
       .default_is("runs/ and the name of the config file")
       .changeable();
   train
+      .add("init_from", &TrainConfig::init_from, path_name(),
+           "start from the weights and with the tokenizer of this checkpoint, run folder or folder of Hugging Face "
+           "transformers; \"\": random weights")
+      .changeable();
+  train
       .add("existing_run", &TrainConfig::existing_run,
            choice<ExistingRun>({{"move", ExistingRun::move}, {"refuse", ExistingRun::refuse}}),
            "what to do with an earlier run in run_dir: move it aside to run_dir.1, .2, …, or refuse to start")

@@ -21,6 +21,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// nullptr without train.init_from. Also read to resume: for its tokenizer.
+std::unique_ptr<const Pretrained> pretrained_of(const Config& config, const RunOptions& options,
+                                                comm::ProcessGroup& ranks) {
+  std::unique_ptr<const Pretrained> pretrained;
+  if (config.train.init_from.empty()) return pretrained;
+  comm::check_on_all_ranks(
+      ranks, [&] { pretrained = std::make_unique<const Pretrained>(options.read_pretrained(config.train.init_from)); });
+  return pretrained;
+}
+
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 class Run {
@@ -31,11 +41,13 @@ class Run {
         plot_(options.plot),
         png_(options.png),
         ranks_(ranks),
-        trainer_(config, ranks),
+        pretrained_(pretrained_of(config, options, ranks)),
+        trainer_(config, ranks, comm::make_communicator, pretrained_.get()),
         checkpoints_(config.train.run_dir, config.train.keep_checkpoints),
         reporter_(trainer_),
         has_validation_(trainer_.has_sequences(data::Split::validation)),
         last_step_(config.train.stop_after == 0 ? config.train.steps : config.train.stop_after) {
+    pretrained_.reset();
     std::optional<int64_t> resumed_step;
     comm::check_on_all_ranks(ranks_, [&] {
       if (!ranks_.is_root()) return;
@@ -411,6 +423,7 @@ class Run {
   decltype(RunOptions::plot) plot_;
   decltype(RunOptions::png) png_;
   comm::ProcessGroup& ranks_;
+  std::unique_ptr<const Pretrained> pretrained_;  // while the trainer is built
   Trainer trainer_;
   std::optional<RunFolder> folder_;  // on the root only: other ranks write nothing
   CheckpointFolder checkpoints_;

@@ -8,11 +8,14 @@
 #include "train/comm/process_group.hpp"
 #include "train/config/config.hpp"
 #include "train/run/summary.hpp"
+#include "train/trainer/pretrained.hpp"
 
 namespace heed::train {
 
 struct RunOptions {
   bool resume = false;  // continue from the newest checkpoint of train.run_dir
+  // Reads train.init_from.
+  ReadPretrained read_pretrained = {};
   // Called by the root with the run folder when the run has done all its steps or has diverged, after summary.json is
   // written. Returns a line for the log. It must not throw.
   std::function<std::string(const std::filesystem::path& folder)> plot = {};

@@ -151,6 +151,10 @@ void fix_paths(Config& config) {
   require<ConfigError>(!error, "train.run_dir: {} cannot be resolved: {}; give an absolute path with train.run_dir=…",
                        config.train.run_dir, error.message());
   set_if_storable(config, "train", "run_dir", without_slash(folder));
+  if (!config.train.init_from.empty()) {
+    const fs::path init_path = fs::absolute(config.train.init_from, error);
+    if (!error) set_if_storable(config, "train", "init_from", without_slash(init_path.lexically_normal()));
+  }
   if (config.data.is_synthetic()) return;
   const fs::path data_path = fs::absolute(config.data.path, error);
   if (!error) set_if_storable(config, "data", "path", data_path.lexically_normal());
@@ -216,7 +220,8 @@ void RunFolder::move_aside() {
   std::error_code ignored;
   const std::pair<fs::path, const char*> in_use[] = {{fs::current_path(ignored), "the current folder"},
                                                      {config_.file_name, "the config file"},
-                                                     {config_.data.path, "data.path"}};
+                                                     {config_.data.path, "data.path"},
+                                                     {config_.train.init_from, "train.init_from"}};
   for (const auto& [path, what] : in_use) {
     if (!path.empty() && is_inside(path, path_)) {
       refuse(fmt::format("{}, which is not moved aside, since {} is in it", instead, what));

@@ -23,6 +23,7 @@ namespace {
 std::string config_without_paths(Config config) {
   config.data.path.clear();
   config.train.run_dir.clear();
+  config.train.init_from.clear();
   return config_to_toml(config);
 }
 
@@ -62,11 +63,11 @@ class AnomalyGuard {
 }  // namespace
 
 Trainer::Trainer(const Config& config, std::unique_ptr<comm::ProcessGroup>&& own_ranks, comm::ProcessGroup& ranks,
-                 const MakeCommunicator& make)
+                 const MakeCommunicator& make, const Pretrained* pretrained)
     : own_ranks_(std::move(own_ranks)), ranks_(ranks), config_(config) {
   comm::require_same_on_all_ranks(ranks_, "config", config_without_paths(config_));
   if (ranks_.size() > 1) comm::require_same_on_all_ranks(ranks_, "program", describe_program());
-  comm::check_on_all_ranks(ranks_, [&] { build(); });
+  comm::check_on_all_ranks(ranks_, [&] { build(pretrained); });
   comm::require_same_on_all_ranks(ranks_, "data", dataset_->fingerprint());
   comm::require_same_on_all_ranks(ranks_, "device",
                                   std::string(device() == Device::cuda ? "CUDA" : cpu::instruction_set()));
@@ -74,24 +75,30 @@ Trainer::Trainer(const Config& config, std::unique_ptr<comm::ProcessGroup>&& own
   communicator_ = make(ranks_, device());
   comm::check_on_all_ranks(ranks_, [&] { build_step(); });
 }
-Trainer::Trainer(const Config& config, comm::ProcessGroup& ranks, const MakeCommunicator& make)
-    : Trainer(config, nullptr, ranks, make) {}
+Trainer::Trainer(const Config& config, comm::ProcessGroup& ranks, const MakeCommunicator& make,
+                 const Pretrained* pretrained)
+    : Trainer(config, nullptr, ranks, make, pretrained) {}
 Trainer::Trainer(const Config& config) : Trainer(config, comm::single_rank()) {}
 Trainer::Trainer(const Config& config, std::unique_ptr<comm::ProcessGroup> single)
-    : Trainer(config, std::move(single), *single, comm::make_communicator) {}
+    : Trainer(config, std::move(single), *single, comm::make_communicator, nullptr) {}
 
-void Trainer::build() {
+void Trainer::build(const Pretrained* pretrained) {
   share_batch(config_, ranks_.size());
   const Device device = choose_device(config_);
   advise_on_training_memory();
   // Checked before the data is read, and again once the data determines the vocabulary size.
   require_host_memory(config_, device, false, ranks_.is_root());
-  dataset_ = make_dataset(config_, nullptr, ranks_.is_root() ? text_progress() : data::Progress());
-  set_from_data(config_.model, config_.data, dataset_->vocab_size(), dataset_->tokenizer());
+  if (pretrained != nullptr) require_same_architecture(*pretrained, config_);
+  dataset_ = make_dataset(config_, pretrained == nullptr ? nullptr : pretrained->tokenizer,
+                          ranks_.is_root() ? text_progress() : data::Progress());
+  // A pretrained model may have more tokens than its tokenizer.
+  const int64_t vocab_size = std::max(dataset_->vocab_size(), pretrained == nullptr ? 0 : pretrained->vocab_size());
+  set_from_data(config_.model, config_.data, vocab_size, dataset_->tokenizer());
   require_host_memory(config_, device, true, ranks_.is_root());
   loader_ = std::make_unique<data::BatchLoader>(*dataset_, config_.model.seq_len, config_.train.batch_size);
   model_ = std::make_unique<nn::Gpt>(config_.model, config_.train.precision, device,
                                      comm::GradBuckets::span_multiple(ranks_.size()));
+  if (pretrained != nullptr) copy_parameters(*pretrained, model_->parameters());
   model_->set_recompute(config_.train.recompute);
 }
 

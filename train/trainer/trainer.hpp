@@ -19,6 +19,7 @@
 #include "train/config/config.hpp"
 #include "train/trainer/evaluator.hpp"
 #include "train/trainer/factory.hpp"
+#include "train/trainer/pretrained.hpp"
 #include "train/trainer/training_step.hpp"
 
 namespace heed::train {
@@ -40,7 +41,9 @@ class Trainer {
   // The same on several ranks. Collective, as are evaluate(), require_same_weights() and all functions below that are
   // not const. Throws CollectiveError on all ranks if one of them fails, or if configs, data, devices, weights or
   // programs differ.
-  Trainer(const Config& config, comm::ProcessGroup& ranks, const MakeCommunicator& make = comm::make_communicator);
+  // pretrained: the model to start from, nullptr without train.init_from.
+  Trainer(const Config& config, comm::ProcessGroup& ranks, const MakeCommunicator& make = comm::make_communicator,
+          const Pretrained* pretrained = nullptr);
 
   // Runs one training step. stop: this rank requests a stop after it. If the loss or the gradient norm is not finite,
   // no parameter changes: the step runs again in anomaly mode, and DivergedError names the step and the operation that
@@ -90,8 +93,8 @@ class Trainer {
   // An rvalue reference, so that a caller may also pass *own_ranks: the order in which arguments are evaluated is
   // unspecified.
   Trainer(const Config& config, std::unique_ptr<comm::ProcessGroup>&& own_ranks, comm::ProcessGroup& ranks,
-          const MakeCommunicator& make);
-  void build();
+          const MakeCommunicator& make, const Pretrained* pretrained);
+  void build(const Pretrained* pretrained);
   void build_step();
   // Runs step number step_ + 1, and on CUDA draws the next batches meanwhile.
   optim::StepState run_step(const Drawn& drawn, double learning_rate, bool stop);

@@ -1,0 +1,34 @@
+#include "train/huggingface/read_pretrained.hpp"
+
+#include <filesystem>
+
+#include "data/io/posix_file.hpp"
+#include "train/checkpoint/checkpoint_file.hpp"
+#include "train/huggingface/import_model.hpp"
+#include "train/run/run_folder.hpp"
+
+namespace heed::train {
+namespace {
+
+CheckpointContent content_of(const std::string& path) {
+  if (std::filesystem::exists(std::filesystem::path(path) / "config.json")) return import_model(path).content;
+  return load_checkpoint(checkpoint_of(path));
+}
+
+}  // namespace
+
+Pretrained read_pretrained(const std::string& path) {
+  const CheckpointContent content = content_of(path);
+  Pretrained result{.name = data::quoted_path(content.file),
+                    .config = parse_config(content.text("config"), content.file + ": config"),
+                    .parameters = {},
+                    .tokenizer = nullptr};
+  constexpr std::string_view kFolder = "parameters/";
+  for (const auto& [name, tensor] : content.tensors) {
+    if (name.starts_with(kFolder)) result.parameters.emplace(name.substr(kFolder.size()), tensor);
+  }
+  if (content.texts.contains("tokenizer")) result.tokenizer = data::Tokenizer::parse(content.text("tokenizer"));
+  return result;
+}
+
+}  // namespace heed::train
