@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/core/check.hpp"
 #include "train/huggingface/plain_parts.hpp"
 
 namespace heed::train {
@@ -171,6 +172,13 @@ PlainModel::PlainModel(const std::string& folder) : parts_(read_plain_parts(fold
 PlainModel::~PlainModel() = default;
 
 std::vector<double> PlainModel::logits(std::span<const int32_t> tokens) const {
+  const auto length = static_cast<int64_t>(tokens.size());
+  require<DataError>(parts_->positions == 0 || length <= parts_->positions,
+                     "a sequence of {} tokens, the model has {} positions", length, parts_->positions);
+  for (const int32_t token : tokens) {
+    require<DataError>(token >= 0 && token < parts_->vocab_size, "token {} is not of a vocabulary of {}", token,
+                       parts_->vocab_size);
+  }
   const Forward forward(*parts_);
   Rows x = forward.embed(tokens);
   for (const PlainLayer& layer : parts_->layers) forward.run(layer, x);

@@ -11,6 +11,7 @@
 #include "autograd/core/check.hpp"
 #include "data/io/json_reader.hpp"
 #include "data/io/safetensors.hpp"
+#include "train/huggingface/plain_limits.hpp"
 
 namespace heed::train {
 namespace {
@@ -52,6 +53,7 @@ class Reader {
   }
 
   std::unique_ptr<PlainModel::Parts> read() {
+    refuse_what_plain_model_lacks(config_);
     if (is("gpt2") || is("openai-gpt")) {
       read_gpt();
     } else if (is("opt")) {
@@ -103,8 +105,22 @@ class Reader {
         for (int64_t o = 0; o < out; ++o) result.weight[o * in + i] = stored[i * out + o];
       }
     }
-    if (files_.find(name + ".bias") != nullptr) result.bias = tensor(name + ".bias", {out});
+    if (has_bias(name)) result.bias = tensor(name + ".bias", {out});
     return result;
+  }
+
+  bool has_bias(const std::string& name) const {
+    if (name == "lm_head" || name == "embed_out" || is("mpt")) return false;
+    if (is("gpt2") || is("openai-gpt") || is("bloom")) return true;
+    if (is("opt")) return config_.flag_or("enable_bias", true);
+    if (is("starcoder2")) return config_.flag_or("use_bias", true);
+    const bool in_mlp = name.find(".mlp.") != std::string::npos;
+    if (is("gpt_neox")) return in_mlp || config_.flag_or("attention_bias", true);
+    if (in_mlp) return (is("llama") || is("arcee")) && config_.flag_or("mlp_bias", false);
+    const bool is_output = name.ends_with(".o_proj");
+    if (is("qwen2")) return !is_output;
+    if (is("stablelm")) return !is_output && config_.flag_or("use_qkv_bias", false);
+    return !is("mistral") && !is("phi3") && config_.flag_or("attention_bias", false);
   }
 
   PlainNorm norm(const std::string& name, int64_t width) {
@@ -114,13 +130,14 @@ class Reader {
     if (is_gemma()) {
       for (double& value : result.gain) value += 1;
     }
-    if (files_.find(name + ".bias") == nullptr) return result;
+    if (is("mpt") || is_rms()) return result;
     const std::vector<float> bias = tensor(name + ".bias", {width});
     result.bias.assign(bias.begin(), bias.end());
     return result;
   }
   PlainNorm norm(const std::string& name) { return norm(name, parts().width); }
 
+  bool is_rms() const { return parts_->is_rms; }
   bool is_gemma() const { return is("gemma2") || is("gemma3_text") || is("vaultgemma"); }
 
   // Rows [begin, begin + count) of a linear layer.
