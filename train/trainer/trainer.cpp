@@ -282,7 +282,11 @@ void Trainer::with_weights(EvaluatedWeights weights, const std::function<void()>
   } catch (const std::exception&) {
     error = std::current_exception();
   }
-  swap();
+  try {
+    swap();
+  } catch (const std::exception&) {
+    if (!error) throw;  // with a lost rank both fail: the first error is the one to report
+  }
   if (error) std::rethrow_exception(error);
 }
 

@@ -118,6 +118,7 @@ inline const std::vector<KeySample>& key_samples() {
       {"train", "log_interval", "13"},
       {"train", "log_layers", "true"},
       {"train", "run_dir", "\"runs/x\""},
+      {"train", "init_from", "\"runs/y\""},
       {"train", "existing_run", "\"refuse\""},
       {"train", "plot", "false"},
       {"train", "save_interval", "14"},

@@ -38,10 +38,10 @@ inline auto values(const train::OptimConfig& config) {
 inline auto values(const train::TrainConfig& config) {
   const auto& [steps, stop_after, batch, micro_batch, seed, device, cuda_graph, tf32, precision, recompute, anomaly,
                eval_interval, eval_batches, final_eval, log_interval, log_layers, save_interval, keep, run_dir,
-               existing_run, tensorboard, plot, shard, timeout, ranks] = config;
+               init_from, existing_run, tensorboard, plot, shard, timeout, ranks] = config;
   return std::tuple(steps, stop_after, batch, micro_batch, seed, device, cuda_graph, tf32, precision, recompute,
                     anomaly, eval_interval, eval_batches, final_eval, log_interval, log_layers, save_interval, keep,
-                    run_dir, existing_run, tensorboard, plot, shard, timeout, ranks);
+                    run_dir, init_from, existing_run, tensorboard, plot, shard, timeout, ranks);
 }
 
 }  // namespace heed::test
