@@ -65,12 +65,13 @@ TEST(ConfigErrorsTest, EveryKeyRefusesEveryOtherType) {
     const KeySpec& key = *find_key(sample.table, sample.name);
     const bool takes_number = key.allowed.starts_with("a number");
     for (const auto& [type, value] : types) {
-      const bool is_allowed = (type == "boolean" && key.allowed == "true or false") ||
-                              (type == "integer" && (key.allowed.starts_with("an integer") || takes_number)) ||
-                              (value == "0.75" && takes_number) ||
-                              (type == "string" && (sample.name == "run_dir" || sample.name == "path" ||
-                                                    sample.name == "document_separator")) ||
-                              (type == "list" && (sample.name == "alpha" || sample.name == "offsets"));
+      const bool is_allowed =
+          (type == "boolean" && key.allowed == "true or false") ||
+          (type == "integer" && (key.allowed.starts_with("an integer") || takes_number)) ||
+          (value == "0.75" && takes_number) ||
+          (type == "string" && (sample.name == "run_dir" || sample.name == "path" || sample.name == "tokenizer_file" ||
+                                sample.name == "document_separator")) ||
+          (type == "list" && (sample.name == "alpha" || sample.name == "offsets"));
       if (!is_allowed) {
         const std::string line = sample.name == "source" ? "" : sample.name + " = " + value;
         const std::string text = line.empty() ? "[data]\nsource = " + value : file_with(sample.table, line);
