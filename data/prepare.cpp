@@ -22,7 +22,7 @@ void prepare_token_file(const PrepareConfig& config, const Progress& progress) {
   NewFile output(config.output_path);
 
   const std::unique_ptr<Tokenizer> tokenizer =
-      make_tokenizer(text, {config.tokenizer, config.vocab_size, false}, progress);
+      make_tokenizer(text, {config.tokenizer, config.vocab_size, false, config.tokenizer_file}, progress);
   TokenFileWriter writer(output.working_path(), *tokenizer, text.size(), quoted_path(config.output_path));
   Checksum sum;
   const std::string changes = encode_file(

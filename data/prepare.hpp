@@ -12,7 +12,8 @@ struct PrepareConfig {
   std::string text_path;
   std::string output_path;
   TokenizerKind tokenizer = TokenizerKind::character;
-  int64_t vocab_size = 0;  // bpe only
+  int64_t vocab_size = 0;           // bpe only
+  std::string tokenizer_file = {};  // file only
   double val_fraction = 0.1;
   double test_fraction = 0.0;
   std::string written_by;  // program and version

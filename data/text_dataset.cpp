@@ -69,7 +69,7 @@ std::unique_ptr<Dataset> read_source(const TextFile& file, const TextConfig& con
   const bool by_lines = config.split == TextSplit::lines;
   std::shared_ptr<const Tokenizer> tokenizer = config.known_tokenizer;
   if (tokenizer == nullptr) {
-    tokenizer = make_tokenizer(file, {config.tokenizer, config.vocab_size, by_lines}, progress);
+    tokenizer = make_tokenizer(file, {config.tokenizer, config.vocab_size, by_lines, config.tokenizer_file}, progress);
   }
   std::string changes;
   std::vector<int32_t> tokens = all_tokens(file, *tokenizer, by_lines, progress, changes);

@@ -16,7 +16,8 @@ enum class TextSplit { position, lines };
 struct TextConfig {
   std::string path;
   TokenizerKind tokenizer = TokenizerKind::character;
-  int64_t vocab_size = 0;  // bpe only
+  int64_t vocab_size = 0;           // bpe only
+  std::string tokenizer_file = {};  // file only
   TextSplit split = TextSplit::position;
   LineSplitConfig parts;                    // split by position uses only the fractions
   uint32_t seed = 1;                        // of the order of the training sequences

@@ -6,8 +6,10 @@
 #include "autograd/core/check.hpp"
 #include "data/text/bpe_tokenizer.hpp"
 #include "data/text/bpe_trainer.hpp"
+#include "data/text/byte_level_bpe.hpp"
 #include "data/text/char_tokenizer.hpp"
 #include "data/text/tokenizer.hpp"
+#include "data/text/tokenizer_file.hpp"
 
 namespace heed::data {
 
@@ -130,6 +132,18 @@ std::unique_ptr<Tokenizer> make_bpe_tokenizer(const TextFile& file, const Tokeni
   return std::make_unique<BpeTokenizer>(std::move(merged), config.has_end_token);
 }
 
+std::unique_ptr<Tokenizer> load_tokenizer(const TokenizerConfig& config) {
+  require<ConfigError>(
+      !config.tokenizer_file.empty(),
+      "data.tokenizer_file is empty, it must name a tokenizer.json, a vocab.json or a folder of these");
+  ByteLevelBpeParts parts = read_tokenizer_file(config.tokenizer_file);
+  try {
+    return std::make_unique<ByteLevelBpe>(std::move(parts), config.has_end_token);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("{}: {}", quoted_path(config.tokenizer_file), error.what()));
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> make_tokenizer(const TextFile& file, const TokenizerConfig& config,
@@ -141,6 +155,8 @@ std::unique_ptr<Tokenizer> make_tokenizer(const TextFile& file, const TokenizerC
       return std::make_unique<ByteTokenizer>(config.has_end_token);
     case TokenizerKind::bpe:
       return make_bpe_tokenizer(file, config, progress);
+    case TokenizerKind::file:
+      return load_tokenizer(config);
   }
   throw ValueError("make_tokenizer: no such kind");
 }

@@ -10,6 +10,7 @@ struct TokenizerConfig {
   TokenizerKind kind = TokenizerKind::character;
   int64_t vocab_size = 0;  // bpe: number of ids, including the end token; unused by the other kinds
   bool has_end_token = false;
+  std::string tokenizer_file = {};  // file: its path (data/text/tokenizer_file.hpp)
 };
 
 // A bpe vocabulary is learned from the whole text up to this size, and from a sample of this size of a longer text: 64
@@ -20,7 +21,7 @@ inline constexpr int64_t kBpeSampleBytes = int64_t{32} << 20;
 // Creates the tokenizer from the text of all splits, so that characters that occur only in validation are in the
 // vocabulary. Throws DataError with the file and the byte offset if a char tokenizer reads bytes that are not UTF-8 (or
 // with the file, if there are no characters); ConfigError naming data.vocab_size, with the possible values, if bpe
-// cannot have that many ids; ConfigError if the build cannot train bpe.
+// cannot have that many ids; ConfigError if the build cannot train bpe; the errors of read_tokenizer_file().
 std::unique_ptr<Tokenizer> make_tokenizer(const TextFile& file, const TokenizerConfig& config,
                                           const Progress& progress = {});
 

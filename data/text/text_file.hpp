@@ -20,7 +20,7 @@ namespace heed::data {
 enum class TextForm { bytes, text, lines };
 
 // The form in which such a tokenizer reads a text: lines if it has an end token; otherwise bytes for byte, whose tokens
-// are the bytes of the file, and text for char and bpe.
+// are the bytes of the file, and text for char, bpe and file.
 TextForm text_form(TokenizerKind kind, bool has_end_token);
 
 // Normalizes a text that is added in chunks. Chunks may be split at any byte, except inside the byte order mark.

@@ -8,6 +8,7 @@
 #include "data/io/checksum.hpp"
 #include "data/io/utf8.hpp"
 #include "data/text/bpe_tokenizer.hpp"
+#include "data/text/byte_level_bpe_format.hpp"
 #include "data/text/char_tokenizer.hpp"
 
 namespace heed::data {
@@ -15,8 +16,9 @@ namespace heed::data {
 namespace {
 
 // Serialized format: magic, kind, has_end_token, number of tokens without the end token (u32), length (one byte) and
-// bytes of each token, checksum of all these bytes (u64).
-constexpr std::string_view kMagic = "heedtok2";
+// bytes of each token, for kind file its rules (byte_level_bpe_format.hpp), checksum of all these bytes (u64). The
+// magic of kind file is the second one: earlier versions refuse it.
+constexpr std::string_view kMagic = "heedtok2", kMagicWithRules = "heedtok3";
 constexpr size_t kHeaderBytes = kMagic.size() + 2 + sizeof(uint32_t), kSmallestBytes = kHeaderBytes + sizeof(uint64_t);
 
 template <class Number>
@@ -35,7 +37,8 @@ void require_intact(bool condition, const char* what) {
   require<DataError>(condition, "the stored tokenizer is damaged: {}", what);
 }
 
-std::vector<std::string> parse_pieces(std::string_view bytes, uint32_t count) {
+// Removes the pieces from bytes.
+std::vector<std::string> take_pieces(std::string_view& bytes, uint32_t count) {
   require_intact(count <= bytes.size() / 2, "it is shorter than its number of pieces");
   std::vector<std::string> pieces;
   pieces.reserve(count);
@@ -45,11 +48,15 @@ std::vector<std::string> parse_pieces(std::string_view bytes, uint32_t count) {
     pieces.emplace_back(bytes.substr(1, length));
     bytes.remove_prefix(1 + length);
   }
-  require_intact(bytes.empty(), "bytes follow the last piece");
   return pieces;
 }
 
-std::unique_ptr<Tokenizer> make_tokenizer(uint8_t kind, std::vector<std::string> pieces, bool has_end_token) {
+std::unique_ptr<Tokenizer> make_tokenizer(uint8_t kind, std::string_view body, bool has_end_token) {
+  std::string_view rules = body.substr(kHeaderBytes);
+  std::vector<std::string> pieces = take_pieces(rules, number_at<uint32_t>(body, kMagic.size() + 2));
+  if (TokenizerKind{kind} == TokenizerKind::file)
+    return std::make_unique<ByteLevelBpe>(parse_rules(std::move(pieces), rules), has_end_token);
+  require_intact(rules.empty(), "bytes follow the last piece");
   switch (TokenizerKind{kind}) {
     case TokenizerKind::character:
       return std::make_unique<CharTokenizer>(CharTokenizer::code_points_of(pieces), has_end_token);
@@ -58,6 +65,8 @@ std::unique_ptr<Tokenizer> make_tokenizer(uint8_t kind, std::vector<std::string>
     case TokenizerKind::bpe:
       pieces.erase(pieces.begin(), pieces.begin() + std::min<int64_t>(256, static_cast<int64_t>(pieces.size())));
       return std::make_unique<BpeTokenizer>(std::move(pieces), has_end_token);
+    case TokenizerKind::file:
+      break;  // above
   }
   throw DataError(fmt::format("the stored tokenizer is of kind {}, which this version does not know", kind));
 }
@@ -74,6 +83,8 @@ const char* tokenizer_name(TokenizerKind kind) {
       return "byte";
     case TokenizerKind::bpe:
       return "bpe";
+    case TokenizerKind::file:
+      return "file";
   }
   throw ValueError("tokenizer_name: no such kind");
 }
@@ -109,7 +120,7 @@ std::string Tokenizer::decode(std::span<const int32_t> ids) const {
 
 std::string Tokenizer::serialize() const {
   const size_t count = pieces_.size() - (has_end_token_ ? 1 : 0);
-  std::string result(kMagic);
+  std::string result(kind_ == TokenizerKind::file ? kMagicWithRules : kMagic);
   result += static_cast<char>(kind_);
   result += static_cast<char>(has_end_token_);
   append_number(result, static_cast<uint32_t>(count));
@@ -117,21 +128,21 @@ std::string Tokenizer::serialize() const {
     result += static_cast<char>(pieces_[i].size());
     result += pieces_[i];
   }
+  result += serialized_rules();
   append_number(result, checksum(result));
   return result;
 }
 
 std::unique_ptr<Tokenizer> Tokenizer::parse(std::string_view serialized) {
   require_intact(serialized.size() >= kSmallestBytes, "it is too short");
-  require_intact(serialized.starts_with(kMagic), "it does not begin as one");
+  require_intact(serialized.starts_with(kMagic) || serialized.starts_with(kMagicWithRules), "it does not begin as one");
   const std::string_view body = serialized.substr(0, serialized.size() - sizeof(uint64_t));
   require_intact(number_at<uint64_t>(serialized, body.size()) == checksum(body), "its checksum does not fit");
   const auto kind = static_cast<uint8_t>(body[kMagic.size()]);
   const bool has_end_token = body[kMagic.size() + 1] != 0;
   std::unique_ptr<Tokenizer> tokenizer;
   try {
-    tokenizer = make_tokenizer(
-        kind, parse_pieces(body.substr(kHeaderBytes), number_at<uint32_t>(body, kMagic.size() + 2)), has_end_token);
+    tokenizer = make_tokenizer(kind, body, has_end_token);
   } catch (const ValueError& error) {
     require_intact(false, error.what());
   }

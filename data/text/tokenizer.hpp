@@ -4,6 +4,7 @@
 //   char  (data/text/char_tokenizer.hpp)  one token per character (Unicode code point) of the text it was created from
 //   byte  (below)                         256 tokens
 //   bpe   (data/text/bpe_tokenizer.hpp)   256 bytes and the tokens merged from them, in the order of merging
+//   file  (data/text/byte_level_bpe.hpp)  byte-level BPE that another program made, such as GPT-2's
 //
 // With an end token, as datasets split by lines use it, the line feed is a separate token: the last id. encode()
 // returns it for each '\n' and returns no other token with a line feed. The end token therefore ends a line and decodes
@@ -25,9 +26,9 @@
 
 namespace heed::data {
 
-enum class TokenizerKind : uint8_t { character = 0, byte = 1, bpe = 2 };
+enum class TokenizerKind : uint8_t { character = 0, byte = 1, bpe = 2, file = 3 };
 
-// The value of data.tokenizer: "char", "byte" or "bpe".
+// The value of data.tokenizer: "char", "byte", "bpe" or "file".
 const char* tokenizer_name(TokenizerKind kind);
 
 // How encode() handles a character that is not in the vocabulary; this happens only with a char tokenizer.
@@ -51,8 +52,9 @@ class Tokenizer {
   // The last id, if the tokenizer has an end token.
   std::optional<int32_t> end_token() const;
 
-  // The first token of generation without a prompt: the end token, else the token of a line feed, else 0.
-  int32_t start_token() const;
+  // The first token of generation without a prompt: the end token, else (file) that of the end of a text, else the
+  // token of a line feed, else 0.
+  virtual int32_t start_token() const;
 
   // The bytes of one token. They may be an incomplete character: print through a StreamDecoder. Throws ValueError for
   // an id outside the vocabulary, as decode() does.
@@ -65,7 +67,8 @@ class Tokenizer {
   virtual std::vector<int32_t> encode(std::string_view text, Unknown unknown = Unknown::refuse) const = 0;
 
   // A position at which a long text may be split: the largest n <= text.size() found for which encode(text[0, n))
-  // followed by encode(the rest) equals encode(the whole), no matter what follows text. text.size() - n is at most 255.
+  // followed by encode(the rest) equals encode(the whole), no matter what follows text. text.size() - n is at most 255,
+  // except for file, whose words have no longest length.
   virtual int64_t safe_cut(std::string_view text) const = 0;
 
   // Serializes the whole tokenizer, for checkpoints and token files. parse() throws DataError unless its input is
@@ -80,6 +83,9 @@ class Tokenizer {
 
   bool has_end_token() const { return has_end_token_; }
   const std::vector<std::string>& pieces() const { return pieces_; }
+
+  // What serialize() writes after the pieces.
+  virtual std::string serialized_rules() const { return {}; }
 
  private:
   TokenizerKind kind_;

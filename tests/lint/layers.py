@@ -67,6 +67,7 @@ LIBRARY_PLACES = [
     (r"toml\+\+/.*", r"train/config/[^/]*\.cpp"),
     (r"boost/.*", r"train/ablate/statistics\.cpp"),
     (r"nlohmann/.*", r"train/run/summary_reader\.cpp|train/huggingface/[^/]*\.cpp|data/io/(json_reader|safetensors_).*|data/text/[^/]*\.cpp"),
+    (r"pcre2.*", r"data/text/word_pattern\.cpp"),
     (r"CLI/.*", r"train/commands/[^/]*\.cpp"),
     (r"gtest/.*|gmock/.*", r"tests/.*"),
 ]

@@ -102,6 +102,8 @@ GenerateStats generate(const LoadedModel& loaded, const std::vector<std::vector<
     return receiver.token(sequence.prompt, token) && sequence.num_generated < options.num_tokens;
   };
   const auto vocab_size = static_cast<size_t>(model.config().vocab_size);
+  // An imported model may have more tokens than its tokenizer: those are never sampled.
+  const size_t known = loaded.tokenizer ? std::min<size_t>(loaded.tokenizer->vocab_size(), vocab_size) : vocab_size;
   const double start = seconds_now();
   for (int64_t i = 0; !batch.empty() && options.num_tokens > 0; ++i) {
     const Tensor tokens = fresh_tokens(batch, cache, model.config().document_separator, model.parameters().device());
@@ -113,7 +115,7 @@ GenerateStats generate(const LoadedModel& loaded, const std::vector<std::vector<
     if (i > 0) stats.new_tokens += std::ssize(batch);
     std::vector<int64_t> kept;
     for (size_t b = 0; b < batch.size(); ++b) {
-      if (add_token(batch[b], std::span(logits).subspan(b * vocab_size, vocab_size))) {
+      if (add_token(batch[b], std::span(logits).subspan(b * vocab_size, known))) {
         kept.push_back(static_cast<int64_t>(b));
       } else {
         receiver.end(batch[b].prompt);

@@ -16,6 +16,7 @@ void run_import(const ImportOptions& options) {
   for (const auto& [name, tensor] : imported.content.tensors) parameters += tensor.numel();
   print("model       {}, {} parameters, vocabulary {}\n", imported.config.model_class->architecture,
         count_text(static_cast<double>(parameters)), imported.config.model.vocab_size);
+  print("tokenizer   {}\n", imported.tokenizer);
   print("checkpoint  {}\n\n", data::quoted_path(options.checkpoint));
   print("To train it further, in a config file:\n\n");
   print("{}\n[train]\ninit_from = {}\n", model_table(imported.config.model), data::quoted_path(options.checkpoint));

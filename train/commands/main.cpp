@@ -329,21 +329,32 @@ void add_prepare(CLI::App& data, Arguments& arguments, const Runner& run) {
   using data::TokenizerKind;
   data::PrepareConfig& p = arguments.prepare;
   CLI::App* command = data.add_subcommand("prepare", "Tokenize a text file, for data.source = \"tokens\".");
-  add_path(command, "text", p.text_path, "UTF-8 text; any bytes for byte and bpe.")->required();
+  add_path(command, "text", p.text_path, "UTF-8 text; any bytes for byte, bpe and file.")->required();
   add_path(command, "output", p.output_path, "The HDF5 file to make; it must not exist.")->required();
   add_choice<TokenizerKind>(
       command, "--tokenizer", p.tokenizer,
-      {{"char", TokenizerKind::character}, {"byte", TokenizerKind::byte}, {"bpe", TokenizerKind::bpe}},
-      "char: a token for each character; byte: for each byte; bpe: byte-pair encoding.");
+      {{"char", TokenizerKind::character},
+       {"byte", TokenizerKind::byte},
+       {"bpe", TokenizerKind::bpe},
+       {"file", TokenizerKind::file}},
+      "char: a token for each character; byte: for each byte; bpe: byte-pair encoding, learned from "
+      "the text; file: byte-level BPE from --tokenizer-file.");
+  CLI::Option* tokenizer_file =
+      add_path(command, "--tokenizer-file", p.tokenizer_file,
+               "A tokenizer.json, or a folder with it or with vocab.json and merges.txt; only for file.");
   p.vocab_size = 512;
   CLI::Option* vocab_size = add_integer(command, "--vocab-size", p.vocab_size, {256, data::Tokenizer::kMaxVocabSize},
                                         "The vocabulary size, only for bpe.");
   add_number(command, "--val-fraction", p.val_fraction, {0, 0.99}, "The fraction for validation; 0: none.");
   add_number(command, "--test-fraction", p.test_fraction, {0, 0.99}, "The fraction for the test; 0: none.");
-  run.alone(command, "data prepare", [&p, vocab_size] {
+  run.alone(command, "data prepare", [&p, vocab_size, tokenizer_file] {
     require<ConfigError>(vocab_size->count() == 0 || p.tokenizer == TokenizerKind::bpe,
                          "--vocab-size has no effect with --tokenizer {}, it is only for bpe: leave it out",
                          data::tokenizer_name(p.tokenizer));
+    require<ConfigError>((tokenizer_file->count() > 0) == (p.tokenizer == TokenizerKind::file),
+                         "--tokenizer {} and {}: --tokenizer file and --tokenizer-file PATH go together",
+                         data::tokenizer_name(p.tokenizer),
+                         tokenizer_file->count() > 0 ? "--tokenizer-file" : "no --tokenizer-file");
     p.written_by = std::string("heed ") + train::kVersion;
     data::prepare_token_file(p, train::text_progress());
     train::print("{}", data::describe_token_file(p.output_path));

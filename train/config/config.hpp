@@ -60,6 +60,7 @@ struct DataConfig {
   uint32_t source_seed = 1;  // of what the data is: the probabilities of a synthetic dataset, the split by lines
   std::string path;          // text, tokens
   data::TokenizerKind tokenizer = data::TokenizerKind::character;
+  std::string tokenizer_file;  // file
   data::TextSplit split = data::TextSplit::position;
   double val_fraction = 0.1;
   double test_fraction = 0.0;

@@ -15,11 +15,21 @@ void add_text_keys(Table<DataConfig>& source) {
   using data::TextSplit, data::TokenizerKind;
   source
       .add("tokenizer", &DataConfig::tokenizer,
-           choice<TokenizerKind>(
-               {{"char", TokenizerKind::character}, {"byte", TokenizerKind::byte}, {"bpe", TokenizerKind::bpe}}),
+           choice<TokenizerKind>({{"char", TokenizerKind::character},
+                                  {"byte", TokenizerKind::byte},
+                                  {"bpe", TokenizerKind::bpe},
+                                  {"file", TokenizerKind::file}}),
            "\"char\": one token for each character; \"byte\": for each byte; \"bpe\": byte-pair encoding trained on "
-           "the text")
+           "the text; \"file\": byte-level BPE of tokenizer_file, as of GPT-2 or Llama 3")
       .only_with("data.source", {"text"});
+  source
+      .add(
+          "tokenizer_file", &DataConfig::tokenizer_file, path_name(),
+          "a tokenizer.json of Hugging Face, or a folder with it or with GPT-2's vocab.json and merges.txt; a relative "
+          "path counts from the current folder, ~ is the home folder")
+      .required()
+      .changeable()
+      .only_with("data.tokenizer", {"file"});
   source
       .add("split", &DataConfig::split,
            choice<TextSplit>({{"position", TextSplit::position}, {"lines", TextSplit::lines}}),

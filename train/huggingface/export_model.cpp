@@ -5,6 +5,8 @@
 
 #include "autograd/tape.hpp"
 #include "data/io/safetensors.hpp"
+#include "data/text/byte_level_bpe.hpp"
+#include "data/text/tokenizer_json.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
 #include "train/huggingface/config_json.hpp"
 #include "train/huggingface/export_tensors.hpp"
@@ -22,6 +24,13 @@ LoadedModel load_for_export(const CheckpointContent& content, EvaluatedWeights w
   std::vector<std::string> overrides{"train.device=cpu"};
   if (saved.train.precision == DType::bf16) overrides.emplace_back("train.precision=f32");
   return load_model(content, overrides, weights);
+}
+
+// The token that ends a text, or a line in data split by lines.
+std::optional<int32_t> end_of_text(const data::Tokenizer& tokenizer) {
+  const auto* from_file = dynamic_cast<const data::ByteLevelBpe*>(&tokenizer);
+  if (from_file != nullptr && from_file->parts().end_of_text >= 0) return from_file->parts().end_of_text;
+  return tokenizer.end_token();
 }
 
 std::vector<data::SafetensorsTensor> weights_of(const ModelClass& one, const ModelWeights& weights) {
@@ -83,14 +92,18 @@ Exported export_model(const ExportOptions& options) {
   constexpr int64_t kBytesPerMb = 1'000'000;
   done.files = data::write_safetensors(folder.working_path().string(), weights_of(*done.model_class, weights),
                                        options.dtype, options.max_file_mb * kBytesPerMb);
-  const std::optional<int32_t> end =
-      done.loaded.tokenizer == nullptr ? std::nullopt : done.loaded.tokenizer->end_token();
+  const data::Tokenizer* tokenizer = done.loaded.tokenizer.get();
+  const std::optional<int32_t> end = tokenizer == nullptr ? std::nullopt : end_of_text(*tokenizer);
   const auto write = [&](const char* name, const std::string& text) {
     folder.write(name, text);
     done.files.emplace_back(name);
   };
   write("config.json", config_json(*done.model_class, model, options.dtype, end));
   write("generation_config.json", generation_config_json(end));
+  if (tokenizer != nullptr) {
+    write("tokenizer.json", data::tokenizer_json(*tokenizer));
+    write("tokenizer_config.json", data::tokenizer_config_json(*tokenizer, model.seq_len));
+  }
   write("README.md", model_card(*done.model_class, done.loaded, content));
   if (options.verify) done.verification = verify(*done.loaded.model, folder.working_path().string(), options.dtype);
   folder.commit();

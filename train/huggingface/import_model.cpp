@@ -8,6 +8,7 @@
 
 #include "autograd/core/check.hpp"
 #include "data/io/safetensors.hpp"
+#include "data/text/tokenizer_file.hpp"
 #include "train/checkpoint/checkpoint_folder.hpp"
 #include "train/config/config_schema.hpp"
 #include "train/huggingface/model_weights.hpp"
@@ -155,12 +156,30 @@ class Importer {
   CheckpointContent::Named<Tensor> tensors_;
 };
 
+// Adds the tokenizer of the folder, if heed can use it. Returns what became of it.
+std::string import_tokenizer(const std::string& folder, int64_t vocab_size, CheckpointContent& content) {
+  if (!fs::exists(fs::path(folder) / "tokenizer.json") && !fs::exists(fs::path(folder) / "vocab.json")) {
+    return "none: texts are token ids";
+  }
+  try {
+    const data::ByteLevelBpe tokenizer(data::read_tokenizer_file(folder), false);
+    require<DataError>(tokenizer.vocab_size() <= vocab_size, "it has {} tokens, the model {}", tokenizer.vocab_size(),
+                       vocab_size);
+    content.texts["tokenizer"] = tokenizer.serialize();
+    return fmt::format("byte-level BPE, {} tokens", tokenizer.vocab_size());
+  } catch (const DataError& error) {
+    return fmt::format("not imported, texts are token ids: {}", error.what());
+  }
+}
+
 // A config, which a checkpoint must have: its data says where the model is from.
-std::string config_text(const GptConfig& model, const std::string& folder) {
+std::string config_text(const GptConfig& model, const std::string& folder, bool has_tokenizer) {
   Config config;
   config.data.path = fs::absolute(folder).lexically_normal().string();
-  return model_table(model) +
-         fmt::format("\n[data]\nsource = \"tokens\"\npath = {}\n", find_key("data", "path")->get(config));
+  const std::string path = find_key("data", "path")->get(config);
+  const std::string data = has_tokenizer ? "source = \"text\"\ntokenizer = \"file\"\ntokenizer_file = " + path + "\n"
+                                         : "source = \"tokens\"\n";
+  return model_table(model) + fmt::format("\n[data]\n{}path = {}\n", data, path);
 }
 
 }  // namespace
@@ -186,7 +205,8 @@ Imported import_model(const std::string& folder) {
   content.tensors = importer.tensors();
   for (const char* name : {kStepName, "optimizer_steps", "tokens", "evaluation_pending"}) content.integers[name] = 0;
   content.reals["seconds"] = content.reals["wall_seconds"] = 0;
-  content.texts["config"] = config_text(result.config.model, folder);
+  result.tokenizer = import_tokenizer(folder, result.config.model.vocab_size, content);
+  content.texts["config"] = config_text(result.config.model, folder, content.texts.contains("tokenizer"));
   content.texts["data"] = "imported";
   return result;
 }

@@ -12,8 +12,11 @@ namespace heed::train {
 struct Imported {
   ImportedConfig config;
   CheckpointContent content;  // step 0, without optimizer state
+  std::string tokenizer;      // what became of the tokenizer, for the user
 };
 
+// A tokenizer in the folder is taken over if it is a byte-level BPE that data/text/tokenizer_file.hpp reads.
+//
 // The folder has config.json and model.safetensors, or several files with an index. Biases that the class does not have
 // become 0 if others exist. Throws DataError as read_import_config() and SafetensorsFolder do; for a tensor that is
 // missing, has another shape or is of no use, with its name.

@@ -158,6 +158,9 @@ void fix_paths(Config& config) {
   if (config.data.is_synthetic()) return;
   const fs::path data_path = fs::absolute(config.data.path, error);
   if (!error) set_if_storable(config, "data", "path", data_path.lexically_normal());
+  if (config.data.tokenizer_file.empty()) return;
+  const fs::path tokenizer_path = fs::absolute(config.data.tokenizer_file, error);
+  if (!error) set_if_storable(config, "data", "tokenizer_file", without_slash(tokenizer_path.lexically_normal()));
 }
 
 RunFolder::RunFolder(const Config& config, bool resume) : config_(config), path_(config.train.run_dir) {
@@ -221,6 +224,7 @@ void RunFolder::move_aside() {
   const std::pair<fs::path, const char*> in_use[] = {{fs::current_path(ignored), "the current folder"},
                                                      {config_.file_name, "the config file"},
                                                      {config_.data.path, "data.path"},
+                                                     {config_.data.tokenizer_file, "data.tokenizer_file"},
                                                      {config_.train.init_from, "train.init_from"}};
   for (const auto& [path, what] : in_use) {
     if (!path.empty() && is_inside(path, path_)) {

@@ -155,7 +155,8 @@ std::vector<std::string> changes_of(const Config& saved, const Config& now, int6
   std::vector<std::string> changes;
   std::string keys;
   for (const KeySpec& key : schema()) {
-    const bool is_place = key.path() == "train.run_dir" || key.path() == "train.init_from" || key.path() == "data.path";
+    const bool is_place = key.path() == "train.run_dir" || key.path() == "train.init_from" ||
+                          key.path() == "data.path" || key.path() == "data.tokenizer_file";
     if (!key.may_change || is_place || (!key.has_effect(saved) && !key.has_effect(now))) continue;
     const std::string before = key.get(saved), after = key.get(now);
     if (before != after) keys += fmt::format("{}{} {} -> {}", keys.empty() ? "" : ", ", key.path(), before, after);

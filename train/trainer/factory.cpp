@@ -74,6 +74,7 @@ std::unique_ptr<data::Dataset> make_dataset(const Config& config, std::shared_pt
       return data::make_text_dataset({.path = c.path,
                                       .tokenizer = c.tokenizer,
                                       .vocab_size = c.vocab_size,
+                                      .tokenizer_file = c.tokenizer_file,
                                       .split = c.split,
                                       .parts = {.val_fraction = c.val_fraction,
                                                 .test_fraction = c.test_fraction,

@@ -122,6 +122,7 @@ int64_t certain_data(const Config& config, int64_t estimate) {
     case data::TokenizerKind::character:
       return estimate / 4;  // a UTF-8 character has at most four bytes
     case data::TokenizerKind::bpe:
+    case data::TokenizerKind::file:
       break;
   }
   return 0;
@@ -137,6 +138,8 @@ int64_t least_vocab_size(const Config& config) {
       return 256;
     case data::TokenizerKind::bpe:
       return config.data.vocab_size;
+    case data::TokenizerKind::file:
+      return 256;
     case data::TokenizerKind::character:
       break;
   }
