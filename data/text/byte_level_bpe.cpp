@@ -227,7 +227,7 @@ std::vector<int64_t> certain_ends(const WordPattern& pattern, std::string_view t
   return ends;
 }
 
-// Whether the words of text, as a text of its own, end at `ends`, of which the last is the end of text.
+// Whether the words of text, as a separate text, end at `ends`, of which the last is the end of text.
 bool splits_at(const WordPattern& pattern, std::string_view text, std::span<const int64_t> ends) {
   WordPattern::Search search(pattern, text);
   size_t i = 0;

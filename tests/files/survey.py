@@ -230,6 +230,15 @@ def cases():
                  allowed=(0, 1, -signal.SIGPIPE)),
             Case(section, "a new file", arguments, stdout="new"),
         ]
+    export, import_ = ["export", old_last, "out"], ["import", "model", "new.h5"]
+    found += read_cases("`export`: the checkpoint", old_last, export)
+    found += write_cases("`export`: the folder", "out", export)
+    found += file_system_cases("`export`: the file system of the folder", export)
+    for name in ("config.json", "model.safetensors"):
+        found += read_cases(f"`import`: `{name}`", f"model/{name}", import_)
+    found += write_cases("`import`: the checkpoint", "new.h5", import_)
+    found += file_system_cases("`import`: the file system of the checkpoint", import_)
+    found += read_cases("`train`: `train.init_from`", "model.h5", [*train, "train.init_from=model.h5"])
     found += read_cases("`data prepare`: the text", "text.txt", prepare, skip=("huge",))
     found += write_cases("`data prepare`: the output", "out.h5", prepare)
     found.append(Case("`data prepare`: the output", "in a folder that is missing",
@@ -251,7 +260,8 @@ class Survey:
         (self.template / "outside.txt").write_text("outside\n")
         (self.template / "c.toml").write_text(runs.config_text(steps=4, eval_interval=2, save_interval=1))
         for arguments in (["train", "c.toml", "train.run_dir=old"],
-                          ["data", "prepare", "text.txt", "tokens.h5", "--tokenizer", "byte"]):  # fmt: skip
+                          ["data", "prepare", "text.txt", "tokens.h5", "--tokenizer", "byte"],
+                          ["export", "old", "model"], ["import", "model", "model.h5"]):  # fmt: skip
             result = runs.run(heed, arguments, self.template)
             if result.returncode != 0:
                 sys.exit(f"{arguments} failed: {result.stderr}")

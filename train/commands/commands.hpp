@@ -1,5 +1,6 @@
-// The commands eval, export, import, gradcheck, info, plot and report, one source file each. The others are in train/run/run.hpp
-// (train), train/commands/generate.hpp, train/bench/bench.hpp and train/commands/main.cpp (data, config).
+// The commands eval, export, import, gradcheck, info, plot and report, one source file each. The others are in
+// train/run/run.hpp (train), train/commands/generate.hpp, train/bench/bench.hpp and train/commands/main.cpp (data,
+// config).
 #pragma once
 
 #include <cstdint>

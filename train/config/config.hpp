@@ -122,7 +122,7 @@ struct TrainConfig {
   int64_t save_interval = 0;  // 0: only at the end
   int64_t keep_checkpoints = 1;
   std::string run_dir;
-  std::string init_from;  // a checkpoint or model folder; empty: random initial weights
+  std::string init_from;                         // a checkpoint or model folder; empty: random initial weights
   ExistingRun existing_run = ExistingRun::move;  // what to do with an earlier run in run_dir
   bool tensorboard = false;
   bool plot = true;  // draw plot.svg at the end

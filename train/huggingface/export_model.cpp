@@ -77,16 +77,10 @@ Verification verify(const nn::Gpt& model, const std::string& folder, DType dtype
   return result;
 }
 
-}  // namespace
-
-Exported export_model(const ExportOptions& options) {
-  Exported done;
-  done.checkpoint = checkpoint_of(options.checkpoint);
-  const CheckpointContent content = load_checkpoint(done.checkpoint);
-  done.loaded = load_for_export(content, options.weights);
+// All files, and the verification.
+void write_files(const NewFolder& folder, const CheckpointContent& content, const ExportOptions& options,
+                 Exported& done) {
   const nn::GptConfig& model = done.loaded.model->config();
-  done.model_class = &choose_model_class(model);
-  NewFolder folder(options.folder);
   const ModelWeights weights(content, model,
                              options.weights == EvaluatedWeights::average ? "optimizer/ema" : "parameters");
   constexpr int64_t kBytesPerMb = 1'000'000;
@@ -106,6 +100,19 @@ Exported export_model(const ExportOptions& options) {
   }
   write("README.md", model_card(*done.model_class, done.loaded, content));
   if (options.verify) done.verification = verify(*done.loaded.model, folder.working_path().string(), options.dtype);
+}
+
+}  // namespace
+
+Exported export_model(const ExportOptions& options) {
+  Exported done;
+  done.checkpoint = checkpoint_of(options.checkpoint);
+  const CheckpointContent content = load_checkpoint(done.checkpoint);
+  done.loaded = load_for_export(content, options.weights);
+  done.model_class = &choose_model_class(done.loaded.model->config());
+  NewFolder folder(options.folder);
+  with_final_name(folder.working_path().string(), folder.path().string(),
+                  [&] { write_files(folder, content, options, done); });
   folder.commit();
   return done;
 }

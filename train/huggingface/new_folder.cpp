@@ -8,6 +8,27 @@
 namespace heed::train {
 namespace fs = std::filesystem;
 
+namespace {
+
+std::string with_final_name(std::string message, const std::string& working, const std::string& final_path) {
+  for (size_t at = message.find(working); at != std::string::npos; at = message.find(working, at + final_path.size())) {
+    message.replace(at, working.size(), final_path);
+  }
+  return message;
+}
+
+}  // namespace
+
+void with_final_name(const std::string& working, const std::string& final_path, const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const DataError& error) {
+    throw DataError(with_final_name(error.what(), working, final_path));
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(with_final_name(error.what(), working, final_path));
+  }
+}
+
 NewFolder::NewFolder(const std::string& path) : path_(fs::absolute(path).lexically_normal()) {
   if (!path_.has_filename()) path_ = path_.parent_path();  // "folder/"
   const std::string shown = data::quoted_path(path_.string());

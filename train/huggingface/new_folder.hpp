@@ -2,9 +2,14 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace heed::train {
+
+// Calls `write`, which writes to the path `working` for the time being: errors that it throws name `final_path`
+// instead.
+void with_final_name(const std::string& working, const std::string& final_path, const std::function<void()>& write);
 
 class NewFolder {
  public:
@@ -17,6 +22,7 @@ class NewFolder {
   NewFolder& operator=(const NewFolder&) = delete;
 
   const std::filesystem::path& working_path() const { return working_path_; }
+  const std::filesystem::path& path() const { return path_; }
   // Writes a file in it. Throws DataError.
   void write(const std::string& name, std::string_view bytes) const;
   // Renames it to the final path. Throws DataError if something is there by now.
