@@ -2,7 +2,7 @@
 // their rank, and regular expressions that split the text into words. data/text/tokenizer_file.hpp reads it from the
 // files of Hugging Face.
 //
-// The text is split by the first expression; each part by the next one, as a text of its own. Bytes that are not UTF-8
+// The text is split by the first expression; each part by the next one, as a separate text. Bytes that are not UTF-8
 // are words, one for each longest run of them. Within a word, the adjacent pair with the lowest rank is merged,
 // leftmost first, until no pair has a merge; with whole_words, a word that is a token is that token. No token crosses a
 // word.

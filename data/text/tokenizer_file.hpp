@@ -31,7 +31,7 @@ ByteLevelBpeParts parse_tokenizer_json(std::string_view text, const std::string&
 ByteLevelBpeParts parse_vocab_and_merges(std::string_view vocab, const std::string& vocab_name, std::string_view merges,
                                          const std::string& merges_name);
 
-// path: tokenizer.json, a vocab.json with a merges.txt beside it, or a folder with either, of which tokenizer.json
+// path: tokenizer.json, a vocab.json with a merges.txt next to it, or a folder with either, of which tokenizer.json
 // comes first.
 ByteLevelBpeParts read_tokenizer_file(const std::string& path);
 

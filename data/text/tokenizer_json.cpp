@@ -43,7 +43,7 @@ Json model(Json vocab, Json merges, bool whole_words = false) {
           {"merges", std::move(merges)}};
 }
 
-// The name of a token. Beside an end token, which has the name of the line feed, the byte of a line feed is never
+// The name of a token. If an end token has the name of the line feed, the byte of a line feed is never
 // encoded; its name is the character itself, which decodes to it.
 std::string name_of(const Tokenizer& tokenizer, int32_t id) {
   const std::string_view bytes = tokenizer.bytes(id);
