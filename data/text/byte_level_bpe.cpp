@@ -135,8 +135,8 @@ void ByteLevelBpe::index_pieces(const std::vector<bool>& is_added) {
     require<DataError>(1 <= size && size <= kMaxPieceBytes, "token {} has {} bytes, it must have 1 to {}", id, size,
                        kMaxPieceBytes);
     if (is_added[id]) continue;
-    require<DataError>(ids_.emplace(piece, static_cast<int32_t>(id)).second, "token {}, {}, is there twice", id,
-                       quoted_text(piece));
+    if (!ids_.emplace(piece, static_cast<int32_t>(id)).second)
+      throw DataError(fmt::format("token {}, {}, is there twice", id, quoted_text(piece)));
   }
   for (const std::string& byte : byte_pieces()) {
     const auto found = ids_.find(byte);
@@ -158,10 +158,13 @@ void ByteLevelBpe::index_merges() {
     }
     const std::string piece = pieces()[left] + pieces()[right];
     const auto joined = ids_.find(piece);
-    require<DataError>(joined != ids_.end(), "merge {} makes {}, which is no token", rank, quoted_text(piece));
+    if (joined == ids_.end())
+      throw DataError(fmt::format("merge {} makes {}, which is no token", rank, quoted_text(piece)));
     const Merge merge{static_cast<int32_t>(rank), joined->second};
-    require<DataError>(joins_.emplace(pair_key(left, right), merge).second, "merge {}, of {} and {}, is there twice",
-                       rank, quoted_text(pieces()[left]), quoted_text(pieces()[right]));
+    if (!joins_.emplace(pair_key(left, right), merge).second) {
+      throw DataError(fmt::format("merge {}, of {} and {}, is there twice", rank, quoted_text(pieces()[left]),
+                                  quoted_text(pieces()[right])));
+    }
   }
 }
 
@@ -226,8 +229,13 @@ std::vector<int64_t> certain_ends(const WordPattern& pattern, std::string_view t
   }
   return ends;
 }
+<<<<<<< HEAD
 
 // Whether the words of text, as a separate text, end at `ends`, of which the last is the end of text.
+=======
+// Whether the words of `text` alone end at `ends`, of which the last is the end of text.
+// Whether the words of text, as a text separate, end at `ends`, of which the last is the end of text.
+>>>>>>> 9f85c8de0f50d5712be93984deea09740e80c095
 bool splits_at(const WordPattern& pattern, std::string_view text, std::span<const int64_t> ends) {
   WordPattern::Search search(pattern, text);
   size_t i = 0;

@@ -41,8 +41,10 @@ class Vocabulary {
 
   int32_t id_of(std::string_view token, size_t rank) const {
     const auto found = ids_.find(std::string(token));
-    require<DataError>(found != ids_.end(), "{} has merge {} of {}, which is no token of the vocabulary", name_, rank,
-                       quoted_text(token));
+    if (found == ids_.end()) {
+      throw DataError(
+          fmt::format("{} has merge {} of {}, which is no token of the vocabulary", name_, rank, quoted_text(token)));
+    }
     return found->second;
   }
 
@@ -54,12 +56,15 @@ class Vocabulary {
     for (const auto& added : added_) is_added.insert(added.id);
     parts.pieces.resize(ids_.size());
     for (const auto& [token, id] : ids_) {
-      require<DataError>(id < static_cast<int64_t>(ids_.size()),
-                         "{} has {} tokens, and {} has id {}: the ids must be 0 to {}, without gaps", name_,
-                         ids_.size(), quoted_text(token), id, ids_.size() - 1);
+      if (id >= static_cast<int64_t>(ids_.size())) {
+        throw DataError(fmt::format("{} has {} tokens, and {} has id {}: the ids must be 0 to {}, without gaps", name_,
+                                    ids_.size(), quoted_text(token), id, ids_.size() - 1));
+      }
       std::optional<std::string> bytes = is_added.contains(id) ? token : bytes_of_name(token);
-      require<DataError>(bytes.has_value(), "{} has the token {}, id {}, which is no byte-level token", name_,
-                         quoted_text(token), id);
+      if (!bytes) {
+        throw DataError(
+            fmt::format("{} has the token {}, id {}, which is no byte-level token", name_, quoted_text(token), id));
+      }
       require<DataError>(parts.pieces[id].empty(), "{} has id {} twice", name_, id);
       parts.pieces[id] = std::move(*bytes);
     }

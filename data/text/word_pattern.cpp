@@ -190,8 +190,10 @@ WordPattern::Search::Match WordPattern::Search::match(int64_t from, bool is_pref
                   memory_->data.get(), memory_->context.get());
   if (result == PCRE2_ERROR_NOMATCH) return {};
   if (result == PCRE2_ERROR_PARTIAL) return {Match::Status::open};
-  require<DataError>(result > 0, "the regular expression {} takes too long for a text of {} bytes: {}",
-                     quoted_text(pattern_.source_), text_.size(), error_message(result));
+  if (result < 0) {
+    throw DataError(fmt::format("the regular expression {} takes too long for a text of {} bytes: {}",
+                                quoted_text(pattern_.source_), text_.size(), error_message(result)));
+  }
   const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(memory_->data.get());
   return {Match::Status::found, static_cast<int64_t>(bounds[0]), static_cast<int64_t>(bounds[1])};
 }

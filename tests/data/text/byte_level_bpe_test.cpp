@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 
 #include "autograd/core/check.hpp"
+#include "data/io/utf8.hpp"
 #include "data/text/tokenizer_file.hpp"
 #include "tests/data/scratch.hpp"
 #include "tests/data/text/tokenizer_cases.hpp"
@@ -92,7 +94,7 @@ TEST(ByteLevelBpe, CutsATextAnywhereThatItCallsSafe) {
     for (const bool has_end_token : {false, true}) {
       const ByteLevelBpe tokenizer(parts, has_end_token);
       int64_t num_cuts = 0;
-      for (int round = 0; round < 300; ++round) {
+      for (int round = 0; round < 60; ++round) {
         const std::string text = odd_text(random, 12), more = odd_text(random, 3);
         const Ids whole = tokenizer.encode(text + more);
         EXPECT_EQ(tokenizer.decode(whole), text + more);
@@ -107,7 +109,7 @@ TEST(ByteLevelBpe, CutsATextAnywhereThatItCallsSafe) {
                                 << end;
         }
       }
-      EXPECT_GT(num_cuts, 1000);
+      EXPECT_GT(num_cuts, 300);
     }
   }
 }

@@ -85,7 +85,7 @@ TEST(TokenizerJson, IsTheFileThatWasRead) {
   }
 }
 
-// That the ids are the same is checked with the library of Hugging Face (tests/reference/compare_tokenizers.py).
+// tokenizer_cases.hpp has ids that the library of Hugging Face made of such files.
 TEST(TokenizerJson, ListsAllTokensOfEveryKind) {
   std::vector<std::unique_ptr<Tokenizer>> all;
   for (const bool end : {false, true}) {
@@ -120,7 +120,7 @@ TEST(TokenizerFile, PreparesATokenFile) {
   std::vector<int32_t> ids(file.size());
   file.read(0, ids);
   EXPECT_EQ(ids, one.ids[1]);
-  EXPECT_TRUE(contains(describe_token_file(config.output_path), {"tokenizer     file, 456 entries"}));
+  EXPECT_NE(describe_token_file(config.output_path).find("tokenizer     file, 456 entries"), std::string::npos);
 }
 
 }  // namespace
