@@ -229,13 +229,8 @@ std::vector<int64_t> certain_ends(const WordPattern& pattern, std::string_view t
   }
   return ends;
 }
-<<<<<<< HEAD
 
 // Whether the words of text, as a separate text, end at `ends`, of which the last is the end of text.
-=======
-// Whether the words of `text` alone end at `ends`, of which the last is the end of text.
-// Whether the words of text, as a text separate, end at `ends`, of which the last is the end of text.
->>>>>>> 9f85c8de0f50d5712be93984deea09740e80c095
 bool splits_at(const WordPattern& pattern, std::string_view text, std::span<const int64_t> ends) {
   WordPattern::Search search(pattern, text);
   size_t i = 0;

@@ -43,11 +43,7 @@ Json model(Json vocab, Json merges, bool whole_words = false) {
           {"merges", std::move(merges)}};
 }
 
-<<<<<<< HEAD
 // The name of a token. With an end token, which has the name of the line feed, the byte of a line feed is never
-=======
-// The name of a token. If an end token has the name of the line feed, the byte of a line feed is never
->>>>>>> 9f85c8de0f50d5712be93984deea09740e80c095
 // encoded; its name is the character itself, which decodes to it.
 std::string name_of(const Tokenizer& tokenizer, int32_t id) {
   const std::string_view bytes = tokenizer.bytes(id);

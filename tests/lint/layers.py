@@ -66,11 +66,7 @@ LIBRARY_PLACES = [
     (r"hwy/.*", r"autograd/cpu/.*|.*_cpu\.cpp|tests/support/instruction_set\.cpp"),
     (r"toml\+\+/.*", r"train/config/[^/]*\.cpp"),
     (r"boost/.*", r"train/ablate/statistics\.cpp"),
-<<<<<<< HEAD
     (r"nlohmann/.*", r"train/run/summary_reader\.cpp|train/huggingface/[^/]*\.cpp|data/io/(json_reader|safetensors_).*|data/text/[^/]*\.cpp|tests/data/.*"),
-=======
-    (r"nlohmann/.*", r"train/run/summary_reader\.cpp|train/huggingface/[^/]*\.cpp|data/io/(json_reader|safetensors_).*|data/text/[^/]*\.cpp|tests/data/text/tokenizer_file_test\.cpp"),
->>>>>>> 9f85c8de0f50d5712be93984deea09740e80c095
     (r"pcre2.*", r"data/text/word_pattern\.cpp"),
     (r"CLI/.*", r"train/commands/[^/]*\.cpp"),
     (r"gtest/.*|gmock/.*", r"tests/.*"),
