@@ -197,7 +197,7 @@ std::string model_table(const GptConfig& model) {
 }
 
 Imported import_model(const std::string& folder) {
-  Imported result{.config = read_import_config(folder), .content = {}};
+  Imported result{.config = read_import_config(folder), .content = {}, .tokenizer = {}};
   Importer importer(folder, result.config);
   result.config.model = importer.model();
   CheckpointContent& content = result.content;
