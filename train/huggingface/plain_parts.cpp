@@ -1,22 +1,16 @@
 #include "train/huggingface/plain_parts.hpp"
 
-#include <fmt/ranges.h>
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numbers>
-#include <set>
 
 #include "autograd/core/check.hpp"
-#include "data/io/json_reader.hpp"
-#include "data/io/safetensors.hpp"
-#include "train/huggingface/plain_limits.hpp"
+#include "train/huggingface/plain_reader.hpp"
 
 namespace heed::train {
 namespace {
-
-using data::JsonObject;
 
 constexpr int64_t kMaxConfigBytes = 1 << 20, kLargest = int64_t{1} << 31;
 
@@ -44,16 +38,12 @@ std::vector<double> alibi_slopes(int64_t heads) {
   return slopes;
 }
 
-// One reader for a folder; it knows the names of each model class.
-class Reader {
+// The names and layouts of each model class.
+class Families : public PlainReader {
  public:
-  Reader(const nlohmann::json& json, const std::string& folder, const std::string& config_name)
-      : config_(json, config_name), files_(folder), type_(config_.text("model_type")) {
-    for (const std::string& name : files_.names()) unread_.insert(name);
-  }
+  using PlainReader::PlainReader;
 
-  std::unique_ptr<PlainModel::Parts> read() {
-    refuse_what_plain_model_lacks(config_);
+  void read() {
     if (is("gpt2") || is("openai-gpt")) {
       read_gpt();
     } else if (is("opt")) {
@@ -67,133 +57,19 @@ class Reader {
     } else {
       read_llama_like();
     }
-    require<DataError>(unread_.empty(), "{}: the class {} has no tensors {}", config_.where(), type_,
-                       fmt::join(unread_, ", "));
-    return std::move(parts_);
   }
 
  private:
-  bool is(std::string_view type) const { return type_ == type; }
-  int64_t size(const std::string& key) const { return config_.integer(key, 1, kLargest); }
-  PlainModel::Parts& parts() { return *parts_; }
-
-  void set_sizes(const char* width, const char* heads) {
-    parts().vocab_size = size("vocab_size");
-    parts().width = size(width);
-    parts().heads = parts().kv_heads = size(heads);
-    parts().head_size = parts().width / parts().heads;
-    parts().score_scale = 1 / std::sqrt(static_cast<double>(parts().head_size));
-  }
-
-  std::vector<float> tensor(const std::string& name, std::vector<int64_t> shape) {
-    const data::SafetensorsEntry* entry = files_.find(name);
-    require<DataError>(entry != nullptr, "{}: the files have no tensor {}", config_.where(), name);
-    require<DataError>(entry->shape == shape, "{}: tensor {} has the shape ({}), it must be ({})", config_.where(),
-                       name, fmt::join(entry->shape, ", "), fmt::join(shape, ", "));
-    std::vector<float> values(entry->elements());
-    files_.read(name, values);
-    unread_.erase(name);
-    return values;
-  }
-
-  PlainLinear linear(const std::string& name, int64_t out, int64_t in, bool transposed = false) {
-    PlainLinear result{.out = out, .in = in, .weight = {}, .bias = {}};
-    result.weight = tensor(name + ".weight", transposed ? std::vector{in, out} : std::vector{out, in});
-    if (transposed) {
-      const std::vector<float> stored = result.weight;
-      for (int64_t i = 0; i < in; ++i) {
-        for (int64_t o = 0; o < out; ++o) result.weight[o * in + i] = stored[i * out + o];
-      }
-    }
-    if (has_bias(name)) result.bias = tensor(name + ".bias", {out});
-    return result;
-  }
-
-  bool has_bias(const std::string& name) const {
-    if (name == "lm_head" || name == "embed_out" || is("mpt")) return false;
-    if (is("gpt2") || is("openai-gpt") || is("bloom")) return true;
-    if (is("opt")) return config_.flag_or("enable_bias", true);
-    if (is("starcoder2")) return config_.flag_or("use_bias", true);
-    const bool in_mlp = name.find(".mlp.") != std::string::npos;
-    if (is("gpt_neox")) return in_mlp || config_.flag_or("attention_bias", true);
-    if (in_mlp) return (is("llama") || is("arcee")) && config_.flag_or("mlp_bias", false);
-    const bool is_output = name.ends_with(".o_proj");
-    if (is("qwen2")) return !is_output;
-    if (is("stablelm")) return !is_output && config_.flag_or("use_qkv_bias", false);
-    return !is("mistral") && !is("phi3") && config_.flag_or("attention_bias", false);
-  }
-
-  PlainNorm norm(const std::string& name, int64_t width) {
-    PlainNorm result{.gain = {}, .bias = {}, .is_there = true};
-    const std::vector<float> gain = tensor(name + ".weight", {width});
-    result.gain.assign(gain.begin(), gain.end());
-    if (is_gemma()) {
-      for (double& value : result.gain) value += 1;
-    }
-    if (is("mpt") || is_rms()) return result;
-    const std::vector<float> bias = tensor(name + ".bias", {width});
-    result.bias.assign(bias.begin(), bias.end());
-    return result;
-  }
-  PlainNorm norm(const std::string& name) { return norm(name, parts().width); }
-
-  bool is_rms() const { return parts_->is_rms; }
-  bool is_gemma() const { return is("gemma2") || is("gemma3_text") || is("vaultgemma"); }
-
-  // Rows [begin, begin + count) of a linear layer.
-  static PlainLinear rows(const PlainLinear& all, int64_t begin, int64_t count) {
-    PlainLinear some{.out = count, .in = all.in, .weight = {}, .bias = {}};
-    some.weight.assign(all.weight.begin() + begin * all.in, all.weight.begin() + (begin + count) * all.in);
-    if (!all.bias.empty()) some.bias.assign(all.bias.begin() + begin, all.bias.begin() + begin + count);
-    return some;
-  }
-
-  // All queries, then all keys, then all values.
-  void split_thirds(PlainLayer& layer, const PlainLinear& all) {
-    const int64_t queries = parts().heads * parts().head_size, keys = parts().kv_heads * parts().head_size;
-    layer.q = rows(all, 0, queries);
-    layer.k = rows(all, queries, keys);
-    layer.v = rows(all, queries + keys, keys);
-  }
-
-  // Query, key and value of one head after the other.
-  void split_by_head(PlainLayer& layer, const PlainLinear& all) {
-    const int64_t size = parts().head_size;
-    PlainLinear* targets[] = {&layer.q, &layer.k, &layer.v};
-    for (int which = 0; which < 3; ++which) {
-      PlainLinear& target = *targets[which];
-      target = {.out = parts().width, .in = parts().width, .weight = {}, .bias = {}};
-      for (int64_t head = 0; head < parts().heads; ++head) {
-        const PlainLinear one = rows(all, (3 * head + which) * size, size);
-        target.weight.insert(target.weight.end(), one.weight.begin(), one.weight.end());
-        target.bias.insert(target.bias.end(), one.bias.begin(), one.bias.end());
-      }
-    }
-  }
-
-  void read_head(const std::string& name) {
-    const int64_t vocab = parts().vocab_size, width = parts().width;
-    if (config_.flag("tie_word_embeddings")) {
-      parts().head = {.out = vocab, .in = width, .weight = parts().embedding, .bias = {}};
-    } else {
-      parts().head = linear(name, vocab, width);
-    }
-  }
-
-  void read_embedding(const std::string& name) {
-    parts().embedding = tensor(name, {parts().vocab_size, parts().width});
-  }
-
   void read_gpt() {
     const bool is_openai = is("openai-gpt");
     set_sizes("n_embd", "n_head");
     const int64_t width = parts().width,
-                  inner = is_openai ? 4 * width : config_.integer_or("n_inner", 1, kLargest, 4 * width);
+                  inner = is_openai ? 4 * width : config().integer_or("n_inner", 1, kLargest, 4 * width);
     parts().positions = size("n_positions");
-    parts().eps = config_.number("layer_norm_epsilon");
+    parts().eps = config().number("layer_norm_epsilon");
     parts().is_post = is_openai;
     parts().activation =
-        activation_of(config_.text(is_openai ? "afn" : "activation_function"), is_openai, config_.where());
+        activation_of(config().text(is_openai ? "afn" : "activation_function"), is_openai, config().where());
     const std::string token = is_openai ? "tokens_embed" : "wte", position = is_openai ? "positions_embed" : "wpe";
     read_embedding("transformer." + token + ".weight");
     parts().position_table = tensor("transformer." + position + ".weight", {parts().positions, width});
@@ -216,8 +92,8 @@ class Reader {
     const int64_t width = parts().width, inner = size("ffn_dim");
     parts().positions = size("max_position_embeddings");
     parts().eps = 1e-5;
-    parts().is_post = !config_.flag("do_layer_norm_before");
-    parts().activation = activation_of(config_.text("activation_function"), false, config_.where());
+    parts().is_post = !config().flag("do_layer_norm_before");
+    parts().activation = activation_of(config().text("activation_function"), false, config().where());
     const std::string decoder = "model.decoder.";
     read_embedding(decoder + "embed_tokens.weight");
     const std::vector<float> table = tensor(decoder + "embed_positions.weight", {parts().positions + 2, width});
@@ -238,9 +114,9 @@ class Reader {
   void read_mpt() {
     set_sizes("d_model", "n_heads");
     const int64_t width = parts().width;
-    parts().eps = config_.number("layer_norm_epsilon");
+    parts().eps = config().number("layer_norm_epsilon");
     parts().slopes = alibi_slopes(parts().heads);
-    parts().activation = activation_of("gelu", false, config_.where());
+    parts().activation = activation_of("gelu", false, config().where());
     read_embedding("transformer.wte.weight");
     for (int64_t i = 0; i < size("n_layers"); ++i) {
       const std::string h = fmt::format("transformer.blocks.{}.", i);
@@ -269,7 +145,7 @@ class Reader {
 
   void read_bloom() {
     set_sizes("hidden_size", "n_head");
-    parts().eps = config_.number("layer_norm_epsilon");
+    parts().eps = config().number("layer_norm_epsilon");
     parts().slopes = alibi_slopes(parts().heads);
     parts().activation = tanh_gelu;
     read_embedding("transformer.word_embeddings.weight");
@@ -284,11 +160,11 @@ class Reader {
 
   void read_neox() {
     set_sizes("hidden_size", "num_attention_heads");
-    require<DataError>(!config_.flag("use_parallel_residual"), "{}: use_parallel_residual must be false",
-                       config_.where());
-    parts().eps = config_.number("layer_norm_eps");
-    parts().activation = activation_of(config_.text("hidden_act"), false, config_.where());
-    set_frequencies(config_.number("rotary_emb_base"), config_.number("rotary_pct"));
+    require<DataError>(!config().flag("use_parallel_residual"), "{}: use_parallel_residual must be false",
+                       config().where());
+    parts().eps = config().number("layer_norm_eps");
+    parts().activation = activation_of(config().text("hidden_act"), false, config().where());
+    set_frequencies(config().number("rotary_emb_base"), config().number("rotary_pct"));
     read_embedding("gpt_neox.embed_in.weight");
     for (int64_t i = 0; i < size("num_hidden_layers"); ++i) {
       const std::string h = fmt::format("gpt_neox.layers.{}.", i);
@@ -298,66 +174,30 @@ class Reader {
     read_head("embed_out");
   }
 
-  void read_projections(PlainLayer& layer, const std::string& prefix, const std::string& output) {
-    const int64_t width = parts().width, queries = parts().heads * parts().head_size,
-                  keys = parts().kv_heads * parts().head_size;
-    layer.q = linear(prefix + "q_proj", queries, width);
-    layer.k = linear(prefix + "k_proj", keys, width);
-    layer.v = linear(prefix + "v_proj", keys, width);
-    layer.projection = linear(prefix + output, width, queries);
-  }
-
-  void set_frequencies(double base, double fraction) {
-    const auto columns = static_cast<int64_t>(fraction * static_cast<double>(parts().head_size));
-    for (int64_t i = 0; i < columns; i += 2) {
-      parts().frequencies.push_back(std::pow(base, -static_cast<double>(i) / static_cast<double>(columns)));
-    }
-    if (!config_.has("rope_scaling")) return;
-    const JsonObject scaling = config_.object("rope_scaling");
-    const std::string kind = scaling.text("rope_type");
-    const double factor = scaling.number("factor");
-    require<DataError>(kind == "linear" || kind == "llama3", "{}: rope_type \"{}\" is not supported", scaling.where(),
-                       kind);
-    for (double& frequency : parts().frequencies) {
-      if (kind == "linear") frequency /= factor;
-      if (kind == "llama3") frequency = llama3_frequency(frequency, factor, scaling);
-    }
-  }
-
-  static double llama3_frequency(double frequency, double factor, const JsonObject& scaling) {
-    const double low = scaling.number("low_freq_factor"), high = scaling.number("high_freq_factor");
-    const double original = scaling.number("original_max_position_embeddings");
-    const double wavelength = 2 * std::numbers::pi / frequency;
-    if (wavelength < original / high) return frequency;
-    if (wavelength > original / low) return frequency / factor;
-    const double smooth = (original / wavelength - low) / (high - low);
-    return (1 - smooth) * frequency / factor + smooth * frequency;
-  }
-
   void read_llama_like() {
     constexpr const char* kTypes[] = {"llama",       "mistral",    "qwen2",      "qwen3",    "phi3",
                                       "arcee",       "apertus",    "starcoder2", "stablelm", "gemma2",
                                       "gemma3_text", "vaultgemma", "nanochat"};
-    require<DataError>(std::find(std::begin(kTypes), std::end(kTypes), type_) != std::end(kTypes),
-                       "{}: model_type \"{}\" is not supported", config_.where(), type_);
+    require<DataError>(std::find(std::begin(kTypes), std::end(kTypes), model_type()) != std::end(kTypes),
+                       "{}: model_type \"{}\" is not supported", config().where(), model_type());
     set_sizes("hidden_size", "num_attention_heads");
     const bool has_layer_norm = is("starcoder2") || is("stablelm");
-    parts().kv_heads = config_.integer_or("num_key_value_heads", 1, kLargest, parts().heads);
+    parts().kv_heads = config().integer_or("num_key_value_heads", 1, kLargest, parts().heads);
     parts().is_rms = !has_layer_norm;
-    parts().eps = config_.number(is("starcoder2") ? "norm_epsilon"
-                                 : is("stablelm") ? "layer_norm_eps"
-                                                  : "rms_norm_eps");
+    parts().eps = config().number(is("starcoder2") ? "norm_epsilon"
+                                  : is("stablelm") ? "layer_norm_eps"
+                                                   : "rms_norm_eps");
     parts().activation =
-        activation_of(config_.text(is_gemma() ? "hidden_activation" : "hidden_act"), false, config_.where());
+        activation_of(config().text(is_gemma() ? "hidden_activation" : "hidden_act"), false, config().where());
     parts().rotates_backward = parts().rotates_before_norm = is("nanochat");
-    parts().softcap = config_.number_or("final_logit_softcapping", 0);
+    parts().softcap = config().number_or("final_logit_softcapping", 0);
     if (is_gemma()) {
       parts().embedding_scale = std::sqrt(static_cast<double>(parts().width));
-      parts().score_scale = 1 / std::sqrt(config_.number("query_pre_attn_scalar"));
-      require<DataError>(!config_.has("attn_logit_softcapping"), "{}: attn_logit_softcapping must be null",
-                         config_.where());
+      parts().score_scale = 1 / std::sqrt(config().number("query_pre_attn_scalar"));
+      require<DataError>(!config().has("attn_logit_softcapping"), "{}: attn_logit_softcapping must be null",
+                         config().where());
     }
-    set_frequencies(config_.number("rope_theta"), config_.number_or("partial_rotary_factor", 1));
+    set_frequencies(config().number("rope_theta"), config().number_or("partial_rotary_factor", 1));
     read_embedding("model.embed_tokens.weight");
     if (is("nanochat")) parts().embedding_norm.is_there = parts().last_norm.is_there = true;
     for (int64_t i = 0; i < size("num_hidden_layers"); ++i) {
@@ -370,10 +210,10 @@ class Reader {
   }
 
   int64_t window_of(int64_t layer) const {
-    if (!config_.has("sliding_window")) return 0;
+    if (!config().has("sliding_window")) return 0;
     const int64_t window = size("sliding_window");
-    if (!config_.has("layer_types")) return window;
-    return config_.list("layer_types").at(layer) == "sliding_attention" ? window : 0;
+    if (!config().has("layer_types")) return window;
+    return config().list("layer_types").at(layer) == "sliding_attention" ? window : 0;
   }
 
   void read_layer(PlainLayer& layer, const std::string& h) {
@@ -421,12 +261,6 @@ class Reader {
     layer.up = linear(mlp + (is("starcoder2") ? "c_fc" : is("nanochat") ? "fc1" : "up_proj"), inner, width);
     layer.down = linear(mlp + (is("starcoder2") ? "c_proj" : is("nanochat") ? "fc2" : "down_proj"), width, inner);
   }
-
-  JsonObject config_;
-  data::SafetensorsFolder files_;
-  std::string type_;
-  std::set<std::string> unread_;
-  std::unique_ptr<PlainModel::Parts> parts_ = std::make_unique<PlainModel::Parts>();
 };
 
 }  // namespace
@@ -434,7 +268,9 @@ class Reader {
 std::unique_ptr<PlainModel::Parts> read_plain_parts(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / "config.json").string();
   const nlohmann::json json = data::read_json_file(path, kMaxConfigBytes);
-  return Reader(json, folder, path).read();
+  Families reader(json, folder, path);
+  reader.read();
+  return reader.take();
 }
 
 }  // namespace heed::train
