@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "autograd/core/check.hpp"
-#include "data/io/utf8.hpp"
+#include "data/text/quoted_start.hpp"
 
 namespace heed::data {
 
@@ -52,7 +52,7 @@ class Translator {
   }
   [[noreturn]] void refuse(size_t count, const char* advice) const {
     throw DataError(fmt::format("the regular expression {} has {} at byte {}, which heed does not read: {}",
-                                quoted_text(source_), quoted_text(source_.substr(at_, count)), at_, advice));
+                                quoted_start(source_), quoted_start(source_.substr(at_, count)), at_, advice));
   }
 
   void escape(bool in_class) {
@@ -150,12 +150,12 @@ WordPattern::WordPattern(std::string source) : source_(std::move(source)), code_
   PCRE2_SIZE offset = 0;
   code_->pcre.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                                   PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr));
-  require<DataError>(code_->pcre != nullptr, "the regular expression {} is not one: {}", quoted_text(source_),
+  require<DataError>(code_->pcre != nullptr, "the regular expression {} is not one: {}", quoted_start(source_),
                      error_message(error));
   uint32_t matches_empty = 0;
   pcre2_pattern_info(code_->pcre.get(), PCRE2_INFO_MATCHEMPTY, &matches_empty);
   require<DataError>(matches_empty == 0, "the regular expression {} can match nothing at all, it must match words",
-                     quoted_text(source_));
+                     quoted_start(source_));
   // Without a compiler for this processor, PCRE2 interprets the expression.
   pcre2_jit_compile(code_->pcre.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
 }
@@ -192,7 +192,7 @@ WordPattern::Search::Match WordPattern::Search::match(int64_t from, bool is_pref
   if (result == PCRE2_ERROR_PARTIAL) return {Match::Status::open};
   if (result < 0) {
     throw DataError(fmt::format("the regular expression {} takes too long for a text of {} bytes: {}",
-                                quoted_text(pattern_.source_), text_.size(), error_message(result)));
+                                quoted_start(pattern_.source_), text_.size(), error_message(result)));
   }
   const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(memory_->data.get());
   return {Match::Status::found, static_cast<int64_t>(bounds[0]), static_cast<int64_t>(bounds[1])};
