@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <utility>
 
 #include "autograd/core/check.hpp"
@@ -132,8 +133,10 @@ struct FreeStack {
   void operator()(pcre2_jit_stack* stack) const { pcre2_jit_stack_free(stack); }
 };
 
-// About a second for each match, and memory for a long one.
-constexpr uint32_t kMaxSteps = 20'000'000, kMaxHeapKib = 64 * 1024;
+// About a second for each match, and memory for a long one. The steps grow with the text, because a match of a long run
+// of white space goes back over all of it.
+constexpr uint64_t kMinMaxSteps = 20'000'000, kMaxStepsPerByte = 8;
+constexpr uint32_t kMaxHeapKib = 64 * 1024;
 constexpr size_t kSmallStack = size_t{64} << 10, kLargeStack = size_t{16} << 20;
 
 }  // namespace
@@ -176,7 +179,8 @@ WordPattern::Search::Search(const WordPattern& pattern, std::string_view text)
   memory_->data.reset(pcre2_match_data_create_from_pattern(pattern.code_->pcre.get(), nullptr));
   memory_->stack.reset(pcre2_jit_stack_create(kSmallStack, kLargeStack, nullptr));
   if (!memory_->context || !memory_->data || !memory_->stack) throw std::bad_alloc();
-  pcre2_set_match_limit(memory_->context.get(), kMaxSteps);
+  const uint64_t steps = std::clamp<uint64_t>(kMaxStepsPerByte * text.size(), kMinMaxSteps, UINT32_MAX);
+  pcre2_set_match_limit(memory_->context.get(), static_cast<uint32_t>(steps));
   pcre2_set_heap_limit(memory_->context.get(), kMaxHeapKib);
   pcre2_jit_stack_assign(memory_->context.get(), nullptr, memory_->stack.get());
 }
