@@ -7,6 +7,7 @@
 #include "autograd/core/check.hpp"
 #include "data/io/utf8.hpp"
 #include "data/text/byte_level_bpe_format.hpp"
+#include "data/text/quoted_start.hpp"
 
 namespace heed::data {
 
@@ -118,7 +119,7 @@ ByteLevelBpe::ByteLevelBpe(ByteLevelBpeParts parts, bool has_end_token)
     is_added[id] = true;
     const std::string_view name = pieces()[id];
     require<DataError>(first_run(name).is_text && first_run(name).length == name.size(),
-                       "added token {}, {}, is not UTF-8", id, quoted_text(name));
+                       "added token {}, {}, is not UTF-8", id, quoted_start(name));
   }
   require<DataError>(end_of_text_ == -1 || (0 <= end_of_text_ && end_of_text_ < count && is_added[end_of_text_]),
                      "the end of a text, token {}, is not an added token", end_of_text_);
@@ -136,7 +137,7 @@ void ByteLevelBpe::index_pieces(const std::vector<bool>& is_added) {
                        kMaxPieceBytes);
     if (is_added[id]) continue;
     if (!ids_.emplace(piece, static_cast<int32_t>(id)).second)
-      throw DataError(fmt::format("token {}, {}, is there twice", id, quoted_text(piece)));
+      throw DataError(fmt::format("token {}, {}, is there twice", id, quoted_start(piece)));
   }
   for (const std::string& byte : byte_pieces()) {
     const auto found = ids_.find(byte);
@@ -159,11 +160,11 @@ void ByteLevelBpe::index_merges() {
     const std::string piece = pieces()[left] + pieces()[right];
     const auto joined = ids_.find(piece);
     if (joined == ids_.end())
-      throw DataError(fmt::format("merge {} makes {}, which is no token", rank, quoted_text(piece)));
+      throw DataError(fmt::format("merge {} makes {}, which is no token", rank, quoted_start(piece)));
     const Merge merge{static_cast<int32_t>(rank), joined->second};
     if (!joins_.emplace(pair_key(left, right), merge).second) {
-      throw DataError(fmt::format("merge {}, of {} and {}, is there twice", rank, quoted_text(pieces()[left]),
-                                  quoted_text(pieces()[right])));
+      throw DataError(fmt::format("merge {}, of {} and {}, is there twice", rank, quoted_start(pieces()[left]),
+                                  quoted_start(pieces()[right])));
     }
   }
 }
@@ -230,7 +231,7 @@ std::vector<int64_t> certain_ends(const WordPattern& pattern, std::string_view t
   return ends;
 }
 
-// Whether the words of text, as a separate text, end at `ends`, of which the last is the end of text.
+// Whether the words of `text` alone end at `ends`, of which the last is the end of text.
 bool splits_at(const WordPattern& pattern, std::string_view text, std::span<const int64_t> ends) {
   WordPattern::Search search(pattern, text);
   size_t i = 0;

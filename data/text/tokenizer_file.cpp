@@ -9,6 +9,7 @@
 #include "data/io/json_reader.hpp"
 #include "data/io/posix_file.hpp"
 #include "data/text/byte_alphabet.hpp"
+#include "data/text/quoted_start.hpp"
 
 namespace heed::data {
 
@@ -27,7 +28,14 @@ class Vocabulary {
     const JsonObject object(vocab, name + ": vocab");
     require<DataError>(static_cast<int64_t>(vocab.size()) <= Tokenizer::kMaxVocabSize,
                        "{} has {} tokens, at most {} are read", object.where(), vocab.size(), Tokenizer::kMaxVocabSize);
-    for (const auto& [token, id] : vocab.items()) add(token, object.integer(token, 0, Tokenizer::kMaxVocabSize - 1));
+    for (const auto& [token, id] : vocab.items()) {
+      const bool is_id = id.is_number_unsigned() && id.get<uint64_t>() < uint64_t{Tokenizer::kMaxVocabSize};
+      if (!is_id) {
+        throw DataError(fmt::format("{} has the token {} with an id that is not an integer from 0 to {}",
+                                    object.where(), quoted_start(token), Tokenizer::kMaxVocabSize - 1));
+      }
+      add(token, id.get<int64_t>());
+    }
   }
 
   // An added token may be in the vocabulary, too.
@@ -35,7 +43,7 @@ class Vocabulary {
     const auto found = ids_.find(token);
     if (found == ids_.end()) add(token, id);
     require<DataError>(ids_.at(token) == id, "{} has the token {} as {} and as added token {}", name_,
-                       quoted_text(token), ids_.at(token), id);
+                       quoted_start(token), ids_.at(token), id);
     added_.push_back({static_cast<int32_t>(id), special});
   }
 
@@ -43,7 +51,7 @@ class Vocabulary {
     const auto found = ids_.find(std::string(token));
     if (found == ids_.end()) {
       throw DataError(
-          fmt::format("{} has merge {} of {}, which is no token of the vocabulary", name_, rank, quoted_text(token)));
+          fmt::format("{} has merge {} of {}, which is no token of the vocabulary", name_, rank, quoted_start(token)));
     }
     return found->second;
   }
@@ -58,12 +66,12 @@ class Vocabulary {
     for (const auto& [token, id] : ids_) {
       if (id >= static_cast<int64_t>(ids_.size())) {
         throw DataError(fmt::format("{} has {} tokens, and {} has id {}: the ids must be 0 to {}, without gaps", name_,
-                                    ids_.size(), quoted_text(token), id, ids_.size() - 1));
+                                    ids_.size(), quoted_start(token), id, ids_.size() - 1));
       }
       std::optional<std::string> bytes = is_added.contains(id) ? token : bytes_of_name(token);
       if (!bytes) {
         throw DataError(
-            fmt::format("{} has the token {}, id {}, which is no byte-level token", name_, quoted_text(token), id));
+            fmt::format("{} has the token {}, id {}, which is no byte-level token", name_, quoted_start(token), id));
       }
       require<DataError>(parts.pieces[id].empty(), "{} has id {} twice", name_, id);
       parts.pieces[id] = std::move(*bytes);
@@ -93,7 +101,7 @@ void require_off(const JsonObject& object, const char* key) {
   const bool is_off = found == json.end() || found->is_null() || *found == false || *found == "" || *found == 0.0;
   require<DataError>(
       is_off, "{} has {} = {}, heed reads only files without it", object.where(), key,
-      quoted_text(is_off ? "" : found->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60)));
+      quoted_start(is_off ? "" : found->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60)));
 }
 
 std::string type_of(const JsonObject& object, const char* key) {
@@ -105,7 +113,7 @@ void read_normalizer(const JsonObject& root) {
   require<DataError>(type == "none",
                      "{} has the normalizer {}, and a text that it changes would not come back: set \"normalizer\" to "
                      "null in a copy of the file; only the ids of texts that it changes differ then",
-                     root.where(), quoted_text(type));
+                     root.where(), quoted_start(type));
 }
 
 // One step of the pre-tokenizer. Returns whether it is the last one, ByteLevel.
@@ -113,7 +121,7 @@ bool read_step(const JsonObject& step, std::vector<std::string>& patterns) {
   const std::string type = step.text("type");
   require<DataError>(type == "Split" || type == "ByteLevel",
                      "{} has the type {}, the allowed ones are \"Split\" and, as the last one, \"ByteLevel\"",
-                     step.where(), quoted_text(type));
+                     step.where(), quoted_start(type));
   if (type == "ByteLevel") {
     require_off(step, "add_prefix_space");
     if (step.flag_or("use_regex", true)) patterns.emplace_back(kGpt2Pattern);
@@ -121,7 +129,7 @@ bool read_step(const JsonObject& step, std::vector<std::string>& patterns) {
   }
   const std::string behavior = step.text("behavior");
   require<DataError>(behavior == "Isolated", "{} has the behavior {}, the allowed one is \"Isolated\"", step.where(),
-                     quoted_text(behavior));
+                     quoted_start(behavior));
   require_off(step, "invert");
   patterns.push_back(step.object("pattern").text("Regex"));
   return false;
@@ -179,7 +187,8 @@ ByteLevelBpeParts parse_tokenizer_json(std::string_view text, const std::string&
   const JsonObject model = root.object("model");
   ByteLevelBpeParts parts;
   const std::string type = model.text_or("type", "BPE");
-  require<DataError>(type == "BPE", "{} has the type {}, the allowed one is \"BPE\"", model.where(), quoted_text(type));
+  require<DataError>(type == "BPE", "{} has the type {}, the allowed one is \"BPE\"", model.where(),
+                     quoted_start(type));
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", "byte_fallback"})
     require_off(model, key);
   parts.whole_words = model.flag_or("ignore_merges", false);
@@ -187,7 +196,7 @@ ByteLevelBpeParts parse_tokenizer_json(std::string_view text, const std::string&
   read_pre_tokenizer(root, parts.patterns);
   const std::string decoder = type_of(root, "decoder");
   require<DataError>(decoder == "ByteLevel", "{} has the decoder {}, the allowed one is \"ByteLevel\"", root.where(),
-                     quoted_text(decoder));
+                     quoted_start(decoder));
 
   Vocabulary vocabulary(model.object("vocab").json(), name);
   const Json none = Json::array();

@@ -51,9 +51,12 @@ std::string name_of(const Tokenizer& tokenizer, int32_t id) {
   return byte_level_name(bytes);
 }
 
-Json byte_level_vocab(const Tokenizer& tokenizer) {
+// All tokens but the omitted ids.
+Json byte_level_vocab(const Tokenizer& tokenizer, const std::unordered_set<int32_t>& omitted = {}) {
   Json vocab = Json::object();
-  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) vocab[name_of(tokenizer, id)] = id;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    if (!omitted.contains(id)) vocab[name_of(tokenizer, id)] = id;
+  }
   return vocab;
 }
 
@@ -87,10 +90,11 @@ Description describe_char(const Tokenizer& tokenizer) {
 Description describe_file(const ByteLevelBpe& tokenizer) {
   const ByteLevelBpeParts parts = tokenizer.parts();
   Description result;
-  Json steps = Json::array(), vocab = byte_level_vocab(tokenizer), merges = Json::array();
+  std::unordered_set<int32_t> added;  // by id: an ordinary token may have the same bytes
+  for (const auto& token : parts.added) added.insert(token.id);
+  Json steps = Json::array(), vocab = byte_level_vocab(tokenizer, added), merges = Json::array();
   for (const auto& [id, special] : parts.added) {
     const std::string& content = parts.pieces[id];
-    vocab.erase(byte_level_name(content));
     result.added_tokens.push_back({{"id", id},
                                    {"content", content},
                                    {"single_word", false},

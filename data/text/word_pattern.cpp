@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <utility>
 
 #include "autograd/core/check.hpp"
-#include "data/io/utf8.hpp"
+#include "data/text/quoted_start.hpp"
 
 namespace heed::data {
 
@@ -52,7 +53,7 @@ class Translator {
   }
   [[noreturn]] void refuse(size_t count, const char* advice) const {
     throw DataError(fmt::format("the regular expression {} has {} at byte {}, which heed does not read: {}",
-                                quoted_text(source_), quoted_text(source_.substr(at_, count)), at_, advice));
+                                quoted_start(source_), quoted_start(source_.substr(at_, count)), at_, advice));
   }
 
   void escape(bool in_class) {
@@ -132,8 +133,10 @@ struct FreeStack {
   void operator()(pcre2_jit_stack* stack) const { pcre2_jit_stack_free(stack); }
 };
 
-// About a second for each match, and memory for a long one.
-constexpr uint32_t kMaxSteps = 20'000'000, kMaxHeapKib = 64 * 1024;
+// About a second for each match, and memory for a long one. The steps grow with the text, because a match of a long run
+// of white space goes back over all of it.
+constexpr uint64_t kMinMaxSteps = 20'000'000, kMaxStepsPerByte = 8;
+constexpr uint32_t kMaxHeapKib = 64 * 1024;
 constexpr size_t kSmallStack = size_t{64} << 10, kLargeStack = size_t{16} << 20;
 
 }  // namespace
@@ -150,12 +153,12 @@ WordPattern::WordPattern(std::string source) : source_(std::move(source)), code_
   PCRE2_SIZE offset = 0;
   code_->pcre.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                                   PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr));
-  require<DataError>(code_->pcre != nullptr, "the regular expression {} is not one: {}", quoted_text(source_),
+  require<DataError>(code_->pcre != nullptr, "the regular expression {} is not one: {}", quoted_start(source_),
                      error_message(error));
   uint32_t matches_empty = 0;
   pcre2_pattern_info(code_->pcre.get(), PCRE2_INFO_MATCHEMPTY, &matches_empty);
   require<DataError>(matches_empty == 0, "the regular expression {} can match nothing at all, it must match words",
-                     quoted_text(source_));
+                     quoted_start(source_));
   // Without a compiler for this processor, PCRE2 interprets the expression.
   pcre2_jit_compile(code_->pcre.get(), PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
 }
@@ -176,7 +179,8 @@ WordPattern::Search::Search(const WordPattern& pattern, std::string_view text)
   memory_->data.reset(pcre2_match_data_create_from_pattern(pattern.code_->pcre.get(), nullptr));
   memory_->stack.reset(pcre2_jit_stack_create(kSmallStack, kLargeStack, nullptr));
   if (!memory_->context || !memory_->data || !memory_->stack) throw std::bad_alloc();
-  pcre2_set_match_limit(memory_->context.get(), kMaxSteps);
+  const uint64_t steps = std::clamp<uint64_t>(kMaxStepsPerByte * text.size(), kMinMaxSteps, UINT32_MAX);
+  pcre2_set_match_limit(memory_->context.get(), static_cast<uint32_t>(steps));
   pcre2_set_heap_limit(memory_->context.get(), kMaxHeapKib);
   pcre2_jit_stack_assign(memory_->context.get(), nullptr, memory_->stack.get());
 }
@@ -192,7 +196,7 @@ WordPattern::Search::Match WordPattern::Search::match(int64_t from, bool is_pref
   if (result == PCRE2_ERROR_PARTIAL) return {Match::Status::open};
   if (result < 0) {
     throw DataError(fmt::format("the regular expression {} takes too long for a text of {} bytes: {}",
-                                quoted_text(pattern_.source_), text_.size(), error_message(result)));
+                                quoted_start(pattern_.source_), text_.size(), error_message(result)));
   }
   const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(memory_->data.get());
   return {Match::Status::found, static_cast<int64_t>(bounds[0]), static_cast<int64_t>(bounds[1])};

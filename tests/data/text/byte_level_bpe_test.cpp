@@ -201,6 +201,14 @@ TEST(WordPattern, RefusesWhatOtherEnginesReadDifferently) {
   EXPECT_TRUE(contains(error_text<DataError>([] { WordPattern{std::string(5000, 'a')}; }), {"5000", "4096"}));
 }
 
+TEST(WordPattern, GoesBackOverALongRun) {
+  const std::string spaces(30'000'000, ' ');
+  const WordPattern pattern("\\s*[\\r\\n]+|\\s+(?!\\S)");
+  const WordPattern::Search::Match match = WordPattern::Search(pattern, spaces).next(0);
+  EXPECT_EQ(match.begin, 0);
+  EXPECT_EQ(match.end, static_cast<int64_t>(spaces.size()));
+}
+
 TEST(WordPattern, StopsWhenAMatchTakesTooLong) {
   ByteLevelBpeParts parts = parts_of({});
   parts.patterns = {"(?:a+)+b|(?:a|aa)+c"};

@@ -86,6 +86,17 @@ TEST(TokenizerJson, IsTheFileThatWasRead) {
 }
 
 // tokenizer_cases.hpp has ids that the library of Hugging Face made of such files.
+// As in files that add runs of spaces to GPT-2's vocabulary.
+TEST(TokenizerJson, KeepsATokenThatIsAddedAndOrdinary) {
+  ByteLevelBpeParts parts;
+  parts.pieces = byte_pieces();
+  parts.pieces.insert(parts.pieces.end(), {"  ", "  "});
+  parts.merges = {{' ', ' '}};
+  parts.added = {{257, false}};
+  parts.patterns = {kGpt2Pattern};
+  EXPECT_EQ(parse_tokenizer_json(tokenizer_json(ByteLevelBpe(parts, false)), "\"t.json\""), parts);
+}
+
 TEST(TokenizerJson, ListsAllTokensOfEveryKind) {
   std::vector<std::unique_ptr<Tokenizer>> all;
   for (const bool end : {false, true}) {
