@@ -21,11 +21,11 @@ inline auto values(const nn::GptConfig& config) {
 
 inline auto values(const train::DataConfig& config) {
   const auto& [source, vocab_size, order, offsets, prefix, alpha, min_period, max_period, num_states, num_brackets,
-               max_depth, modulus, digits, seed, source_seed, path, tokenizer, split, val, test, val_lines, test_lines,
-               separator] = config;
+               max_depth, modulus, digits, seed, source_seed, path, tokenizer, tokenizer_file, split, val, test,
+               val_lines, test_lines, separator] = config;
   return std::tuple(source, vocab_size, order, offsets, prefix, alpha, min_period, max_period, num_states, num_brackets,
-                    max_depth, modulus, digits, seed, source_seed, path, tokenizer, split, val, test, val_lines,
-                    test_lines, separator);
+                    max_depth, modulus, digits, seed, source_seed, path, tokenizer, tokenizer_file, split, val, test,
+                    val_lines, test_lines, separator);
 }
 
 inline auto values(const train::OptimConfig& config) {
