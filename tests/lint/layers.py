@@ -66,7 +66,7 @@ LIBRARY_PLACES = [
     (r"hwy/.*", r"autograd/cpu/.*|.*_cpu\.cpp|tests/support/instruction_set\.cpp"),
     (r"toml\+\+/.*", r"train/config/[^/]*\.cpp"),
     (r"boost/.*", r"train/ablate/statistics\.cpp"),
-    (r"nlohmann/.*", r"train/run/summary_reader\.cpp|train/huggingface/[^/]*\.cpp|data/io/(json_reader|safetensors_).*|data/text/[^/]*\.cpp|tests/data/.*"),
+    (r"nlohmann/.*", r"train/run/summary_reader\.cpp|train/huggingface/[^/]*\.cpp|data/io/(json_reader|safetensors_).*|data/text/[^/]*\.cpp|tests/(data|fuzz)/.*"),
     (r"pcre2.*", r"data/text/word_pattern\.cpp"),
     (r"CLI/.*", r"train/commands/[^/]*\.cpp"),
     (r"gtest/.*|gmock/.*", r"tests/.*"),
