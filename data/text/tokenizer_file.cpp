@@ -169,8 +169,18 @@ void require_merge_count(size_t count, const std::string& name) {
                      name, count, ByteLevelBpe::kMaxMerges);
 }
 
+PosixFile open_tokenizer(const std::string& path) {
+  try {
+    return PosixFile(path, PosixFile::Access::read);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format(
+        "{}; data.tokenizer_file must name a tokenizer.json, a vocab.json with its merges.txt, or a folder with one",
+        error.what()));
+  }
+}
+
 std::string read_text(const std::string& path) {
-  const PosixFile file(path, PosixFile::Access::read);
+  const PosixFile file = open_tokenizer(path);
   const int64_t size = file.size();
   require<DataError>(size <= kMaxTokenizerFileBytes, "{} has {} bytes, at most {} are read", file.name(), size,
                      kMaxTokenizerFileBytes);

@@ -52,6 +52,8 @@ TEST(TokenizerFile, ReadsTheClassicPair) {
 }
 
 TEST(TokenizerFile, SaysWhatItDoesNotRead) {
+  EXPECT_TRUE(contains(error_text<DataError>([] { read_tokenizer_file("/none/tokenizer.json"); }),
+                       {"/none/tokenizer.json", "data.tokenizer_file must name"}));
   const Json good = Json::parse(test::tokenizer_cases()[1].json);
   const auto error = [&](const char* place, const Json& value) {
     Json bad = good;
