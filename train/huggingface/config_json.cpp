@@ -88,6 +88,7 @@ void add_windows(Json& json, const ModelClass& one, const GptConfig& model) {
 // gpt2 and openai-gpt.
 void add_gpt(Json& json, const ModelClass& one, const GptConfig& model) {
   json["n_positions"] = model.seq_len;
+  if (one.model_type == "gpt2") json["n_ctx"] = model.seq_len;  // for the converter of llama.cpp
   json["n_embd"] = model.d_model;
   json["n_layer"] = model.num_layers;
   json["n_head"] = model.num_heads;
