@@ -87,7 +87,6 @@ TEST(TokenizerJson, IsTheFileThatWasRead) {
   }
 }
 
-// tokenizer_cases.hpp has ids that the library of Hugging Face made of such files.
 // As in files that add runs of spaces to GPT-2's vocabulary.
 TEST(TokenizerJson, KeepsATokenThatIsAddedAndOrdinary) {
   ByteLevelBpeParts parts;
