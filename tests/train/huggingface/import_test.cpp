@@ -1,0 +1,107 @@
+// What import reads from an exported folder is what was exported; a folder that does not fit gets one line.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/train/huggingface/export_cases.hpp"
+#include "train/huggingface/import_model.hpp"
+
+namespace heed::train {
+namespace {
+
+using test::ExportCase, test::TemporaryFolder;
+
+bool all_zero(const Tensor& tensor) {
+  const float* values = tensor.data<float>();
+  return std::all_of(values, values + tensor.numel(), [](float value) { return value == 0; });
+}
+
+// The cases whose class has a tensor for each parameter. qwen2 has biases of its own, which are 0, and so gets all.
+TEST(Import, GivesTheParametersThatWereExported) {
+  const TemporaryFolder folder;
+  for (const char* name : {"gpt2", "llama", "mistral", "qwen2", "qwen3", "phi3", "arcee", "apertus", "starcoder2"}) {
+    SCOPED_TRACE(name);
+    const ExportCase one = test::export_case(name);
+    test::export_into(folder, one);
+    const Imported imported = import_model((folder.path() / name).string());
+    EXPECT_EQ(imported.config.model_class->model_type, one.model_type);
+    nn::GptConfig model = test::case_model(one);
+    model.bias = model.bias || one.model_type == "qwen2";
+    if (one.model_type == "gpt2") model.num_kv_heads = 0;  // it has no key for them
+    EXPECT_EQ(model_table(imported.config.model), model_table(model));
+    EXPECT_EQ(imported.config.model.vocab_size, test::kCaseVocabulary);
+
+    const CheckpointContent exported = test::case_content(one);
+    for (const auto& [parameter, tensor] : exported.tensors) {
+      ASSERT_TRUE(imported.content.tensors.contains(parameter)) << parameter;
+      const Tensor& found = imported.content.tensor(parameter, DType::f32, tensor.shape());
+      EXPECT_EQ(std::memcmp(found.data<float>(), tensor.data<float>(), tensor.numel() * sizeof(float)), 0) << parameter;
+    }
+    for (const auto& [parameter, tensor] : imported.content.tensors) {
+      if (exported.tensors.contains(parameter)) continue;
+      EXPECT_EQ(one.model_type, "qwen2") << parameter;
+      EXPECT_TRUE(parameter.ends_with(".bias") && all_zero(tensor)) << parameter;
+    }
+  }
+}
+
+TEST(Import, TakesTheKeysOfTransformers4) {
+  const TemporaryFolder folder;
+  const ExportCase one = test::export_case("llama");
+  test::export_into(folder, one);
+  const std::filesystem::path config = folder.path() / one.name / "config.json";
+  test::overwrite(config, test::replaced(test::read_file(config), "\"rope_parameters\"", "\"not_read\""));
+  EXPECT_EQ(model_table(read_import_config((folder.path() / one.name).string()).model),
+            model_table(test::case_model(one)));
+}
+
+// What to replace in config.json or, if that does not have it, in the weights; and what the one line says.
+struct Refusal {
+  const char *from, *to, *said;
+};
+
+TEST(Import, RefusesInOneLineThatNamesWhatDoesNotFit) {
+  constexpr Refusal kRefusals[] = {
+      {"layers.1.self_attn.k_proj.weight", "layers.1.self_attn.k_proj.height",
+       "there is no tensor model.layers.1.self_attn.k_proj.weight"},
+      {"\"intermediate_size\": 12", "\"intermediate_size\": 10",
+       "tensor model.layers.0.mlp.gate_proj.weight has the shape (12, 16), config.json says (10, 16)"},
+      {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1",
+       "the class llama has no tensors model.layers.1.input_layernorm.weight, "},
+      {"\"model_type\": \"llama\"", "\"model_type\": \"t5\"",
+       "model_type \"t5\" cannot be imported, it must be one of "},
+      {"\"head_dim\": 8", "\"head_dim\": 4", "head_dim is 4, it must be hidden_size / num_attention_heads = 8"},
+      {"\"hidden_size\": 16", "\"hidden_size\": 15", "hidden_size must be a multiple of num_attention_heads"},
+      {"\"rope_type\": \"llama3\"", "\"rope_type\": \"yarn\"", "rope_type \"yarn\" must be \"default\", \"linear\""},
+      {"\"low_freq_factor\": 1.0", "\"low_freq_factor\": 2.0", "low_freq_factor and high_freq_factor must be 1 and 4"},
+      {"\"rope_parameters\": {", "\"rope_parameters\": {\"partial_rotary_factor\": 0.5, ",
+       "partial_rotary_factor must be 1"},
+      {"\"hidden_act\": \"silu\"", "\"hidden_act\": \"quick_gelu\"",
+       "activation \"quick_gelu\" of a gated MLP must be \"silu\" or"},
+      {"\"vocab_size\"", "\"size\"", "vocab_size"},
+  };
+  const TemporaryFolder folder;
+  const ExportCase one = test::export_case("llama");
+  test::export_into(folder, one);
+  const std::filesystem::path path = folder.path() / one.name;
+  for (const Refusal& refusal : kRefusals) {
+    SCOPED_TRACE(refusal.to);
+    const bool in_config = test::read_file(path / "config.json").find(refusal.from) != std::string::npos;
+    const std::filesystem::path file = path / (in_config ? "config.json" : "model.safetensors");
+    const std::string before = test::read_file(file);
+    test::overwrite(file, test::replaced(before, refusal.from, refusal.to));
+    std::string said = "no error";
+    try {
+      import_model(path.string());
+    } catch (const DataError& error) {
+      said = error.what();
+    }
+    EXPECT_NE(said.find(refusal.said), std::string::npos) << said;
+    EXPECT_NE(said.find(path.string()), std::string::npos) << said;
+    EXPECT_EQ(said.find('\n'), std::string::npos) << said;
+    test::overwrite(file, before);
+  }
+}
+
+}  // namespace
+}  // namespace heed::train
