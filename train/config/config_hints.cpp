@@ -44,7 +44,6 @@ constexpr ForeignKey kForeignKeys[] = {
      "step"},
     {"lr_decay_iters", "", "the learning rate decays until train.steps; train.stop_after ends a run earlier"},
     {"compile", "", "heed compiles nothing at run time: remove it"},
-    {"init_from", "", "a run starts from new weights, and --resume continues one from its checkpoint: remove it"},
     {"num_hidden_layers", "model.num_layers"},
     {"num_attention_heads", "model.num_heads"},
     {"num_key_value_heads", "model.num_kv_heads"},

@@ -71,7 +71,6 @@ TEST(ConfigHintsTest, KeysOfOtherProgramsNameHeedsKey) {
       {"dtype", "did you mean train.precision?"},
       {"out_dir", "did you mean train.run_dir?"},
       {"dataset", "did you mean data.path?"},
-      {"init_from", "--resume continues one"},
   };
   for (const auto& [name, hint] : cases) {
     const std::string wrong = name;
