@@ -98,7 +98,8 @@ TEST_F(Export, IsVerifiedByEachTensor) {
       if (changed == bytes || has_no_effect(one.model_type, name)) continue;
       test::overwrite(file, changed);
       const double difference = largest_difference(PlainModel(path.string()).logits(test::case_tokens()), expected);
-      EXPECT_GT(difference, 1e-3 * std::max(1.0, largest(expected))) << one.name << ": halves swapped in " << name;
+      EXPECT_GT(difference, test::kExportFault * std::max(1.0, largest(expected)))
+          << one.name << ": halves swapped in " << name;
     }
     test::overwrite(file, bytes);
   }
