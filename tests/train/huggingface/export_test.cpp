@@ -68,7 +68,7 @@ TEST_F(Export, WritesTheFilesThatTransformersLoaded) {
 TEST_F(Export, HasTheLogitsOfTransformers) {
   for (const ExportCase& one : test::export_cases()) {
     SCOPED_TRACE(one.name);
-    const PlainModel plain((folder_of(one)).string());
+    const PlainModel plain(folder_of(one).string());
     const std::vector<double> expected = test::case_logits(one.name);
     ASSERT_EQ(expected.size(), test::kCaseTokens * test::kCaseVocabulary);
     const double allowed = test::kTransformersF32 * largest(expected);
