@@ -107,7 +107,7 @@ def make(heed, folder, count):
         code, text, error = run(heed, "export", here / "run", here / "model")
         number += 1
         if code == 2 and "no model class" in error:
-            refused[error.split("has no ")[1].split(" = ")[0]] += 1
+            refused[error.split("does not support ")[1].split(" = ")[0]] += 1
             continue
         if code != 0:
             sys.exit(f"{here}: {error}")

@@ -13,7 +13,7 @@ void run_export(const ExportOptions& options) {
   print("checkpoint  {}, step {}{}\n", data::quoted_path(done.checkpoint), done.loaded.step,
         weights_text(options.weights));
   if (done.verification) {
-    print("verified    {} tokens by the written files alone: logits differ by at most {}, the largest is {}\n",
+    print("verified    on {} random tokens: logits from the written files differ by at most {} (largest logit {})\n",
           done.verification->tokens, number_text(done.verification->largest_difference, 2),
           number_text(done.verification->largest_logit));
   }

@@ -297,14 +297,14 @@ void add_export(CLI::App& app, Arguments& arguments, const Runner& run) {
       app.add_subcommand("export", "Write a checkpoint as a folder that Hugging Face transformers loads.");
   train::ExportOptions& o = arguments.export_model;
   add_path(command, "checkpoint", o.checkpoint, kCheckpointHelp)->required();
-  add_path(command, "folder", o.folder, "The folder to make; it must not exist, or be empty.")->required();
+  add_path(command, "folder", o.folder, "The output folder: a new one, or an empty one.")->required();
   add_choice<DType>(command, "--dtype", o.dtype, {{"f32", DType::f32}, {"bf16", DType::bf16}},
                     "The data type of the stored weights.");
   add_integer(command, "--max-file-mb", o.max_file_mb, {1, 1'000'000},
               "Split weights that are larger than this, in MB, into several files.");
   command->add_flag_callback(
       "--no-verify", [&o] { o.verify = false; },
-      "Do not compute logits from the written files and compare them with the model's.");
+      "Skip the verification, which compares logits computed from the written files with the model's.");
   add_ema(command, o.weights);
   run.alone(command, "export", [&o] {
     train::run_export(o);
@@ -316,7 +316,8 @@ void add_import(CLI::App& app, Arguments& arguments, const Runner& run) {
   CLI::App* command = app.add_subcommand("import", "Read a model folder of Hugging Face transformers as a checkpoint.");
   train::ImportOptions& o = arguments.import_model;
   add_path(command, "folder", o.folder,
-           "A folder with config.json and model.safetensors, of GPT-2 or a Llama-like class.")
+           "A folder with config.json and model.safetensors, of the class gpt2, llama, mistral, qwen2, qwen3, phi3, "
+           "arcee, apertus or starcoder2.")
       ->required();
   add_path(command, "checkpoint", o.checkpoint, "The checkpoint (.h5) to make; it must not exist.")->required();
   run.alone(command, "import", [&o] {

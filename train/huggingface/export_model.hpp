@@ -32,7 +32,7 @@ struct Exported {
   std::string checkpoint;  // the file
 };
 
-// The folder must not exist, or be empty. It appears once it is complete and verified. Throws what loading the
+// The folder must be a new one, or an empty one. It appears once it is complete and verified. Throws what loading the
 // checkpoint throws; ConfigError if no class of transformers computes this model, or for the folder; Error if the
 // verification fails.
 Exported export_model(const ExportOptions& options);

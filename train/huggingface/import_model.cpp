@@ -58,7 +58,7 @@ class Importer {
     if (!model_.tie_embeddings) add("head.weight", matrix(head, model_.vocab_size, width));
     if (model_.tie_embeddings) unread_.erase(head);  // some folders store it twice
     std::erase_if(unread_, [](const std::string& name) { return is_ignored(name); });
-    require<DataError>(unread_.empty(), "{}: the class {} has no tensors {}", folder_, one_.model_type,
+    require<DataError>(unread_.empty(), "{}: unexpected tensors for the class {}: {}", folder_, one_.model_type,
                        fmt::join(unread_, ", "));
     return std::move(tensors_);
   }
@@ -159,7 +159,7 @@ class Importer {
 // Adds the tokenizer of the folder, if heed can use it. Returns what became of it.
 std::string import_tokenizer(const std::string& folder, int64_t vocab_size, CheckpointContent& content) {
   if (!fs::exists(fs::path(folder) / "tokenizer.json") && !fs::exists(fs::path(folder) / "vocab.json")) {
-    return "none: texts are token ids";
+    return "none: give prompts and texts as token ids separated by spaces";
   }
   try {
     const data::ByteLevelBpe tokenizer(data::read_tokenizer_file(folder), false);
@@ -168,7 +168,7 @@ std::string import_tokenizer(const std::string& folder, int64_t vocab_size, Chec
     content.texts["tokenizer"] = tokenizer.serialize();
     return fmt::format("byte-level BPE, {} tokens", tokenizer.vocab_size());
   } catch (const DataError& error) {
-    return fmt::format("not imported, texts are token ids: {}", error.what());
+    return fmt::format("not imported, give prompts and texts as token ids separated by spaces: {}", error.what());
   }
 }
 

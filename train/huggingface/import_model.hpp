@@ -12,7 +12,7 @@ namespace heed::train {
 struct Imported {
   ImportedConfig config;
   CheckpointContent content;  // step 0, without optimizer state
-  std::string tokenizer;      // what became of the tokenizer, for the user
+  std::string tokenizer;      // a message: which tokenizer was imported, or why none
 };
 
 // A tokenizer in the folder is taken over if it is a byte-level BPE that data/text/tokenizer_file.hpp reads.

@@ -27,7 +27,7 @@ model = AutoModelForCausalLM.from_pretrained("path of this folder")
 
 | | |
 |---|---|
-| data | {data} |
+| {data_row} | {data} |
 | vocabulary | {vocab_size} tokens |
 | context | {seq_len} tokens |
 {losses}{notes}
@@ -37,10 +37,11 @@ model = AutoModelForCausalLM.from_pretrained("path of this folder")
 {config}```
 )";
 
+std::string last_component(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 std::string data_text(const Config& config) {
   if (config.data.is_synthetic()) return "synthetic, see `[data]` below";
-  const std::string name = config.data.path.substr(config.data.path.rfind('/') + 1);
-  return fmt::format("`{}`", data::printable(name));
+  return fmt::format("`{}`", data::printable(last_component(config.data.path)));
 }
 
 std::string losses_text(const CheckpointContent& content) {
@@ -63,10 +64,12 @@ std::string notes_text(const Config& config) {
          "transformers does\nneither: give the model one document at a time.\n";
 }
 
-// Without the folders of the machine on which it was trained.
+// The config as TOML, all paths shortened to their last component: a model card is published.
 std::string config_text(Config config) {
-  config.train.run_dir = "runs/" + config.train.run_dir.substr(config.train.run_dir.rfind('/') + 1);
-  config.data.path = config.data.path.substr(config.data.path.rfind('/') + 1);
+  config.train.run_dir = "runs/" + last_component(config.train.run_dir);
+  for (std::string* path : {&config.data.path, &config.data.tokenizer_file, &config.train.init_from}) {
+    *path = last_component(*path);
+  }
   return config_to_toml(config);
 }
 
@@ -81,13 +84,14 @@ std::string model_card(const ModelClass& one, const LoadedModel& loaded, const C
       fmt::arg("parameters", count_text(static_cast<double>(loaded.model->parameters().parameters()))),
       fmt::arg("version", kVersion),
       fmt::arg("origin",
-               loaded.step == 0 ? "read by" : fmt::format("trained for {} with", plural(loaded.step, "step"))),
+               loaded.step == 0 ? "imported by" : fmt::format("trained for {} with", plural(loaded.step, "step"))),
       fmt::arg("architecture", one.architecture), fmt::arg("tokenizer_import", has_tokenizer ? ", AutoTokenizer" : ""),
       fmt::arg("tokenizer_line",
                has_tokenizer ? "tokenizer = AutoTokenizer.from_pretrained(\"path of this folder\")\n" : ""),
-      fmt::arg("data", data_text(loaded.config)), fmt::arg("vocab_size", model.vocab_size),
-      fmt::arg("seq_len", model.seq_len), fmt::arg("losses", losses_text(content)),
-      fmt::arg("notes", notes_text(loaded.config)), fmt::arg("config", config_text(loaded.config)));
+      fmt::arg("data_row", loaded.step == 0 ? "imported from" : "data"), fmt::arg("data", data_text(loaded.config)),
+      fmt::arg("vocab_size", model.vocab_size), fmt::arg("seq_len", model.seq_len),
+      fmt::arg("losses", losses_text(content)), fmt::arg("notes", notes_text(loaded.config)),
+      fmt::arg("config", config_text(loaded.config)));
 }
 
 }  // namespace heed::train

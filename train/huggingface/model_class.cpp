@@ -103,10 +103,10 @@ const ModelClass& choose_model_class(const GptConfig& model) {
       fewest = std::move(found);
     }
   }
-  throw ConfigError(
-      fmt::format("no model class of transformers computes this model; the nearest, {}, has no {}. Train with another "
-                  "value to export the model",
-                  nearest->model_type, fmt::join(fewest, ", ")));
+  throw ConfigError(fmt::format(
+      "no model class of transformers computes this model; the closest, {}, does not support {}. To export a "
+      "model, train it without",
+      nearest->model_type, fmt::join(fewest, ", ")));
 }
 
 const ModelClass* find_model_class(std::string_view model_type) {

@@ -15,7 +15,7 @@ struct PlainLinear {
   std::vector<float> weight, bias;
 };
 
-// Absent if it has no gain and is not marked as gain-free.
+// A norm layer. is_there = false: there is none, and its input is passed on. Without gain: ones; without bias: zeros.
 struct PlainNorm {
   std::vector<double> gain, bias;
   bool is_there = false;

@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// nullptr without train.init_from. Also read to resume: for its tokenizer.
+// nullptr without train.init_from. A resumed run reads it again, for its tokenizer.
 std::unique_ptr<const Pretrained> pretrained_of(const Config& config, const RunOptions& options,
                                                 comm::ProcessGroup& ranks) {
   std::unique_ptr<const Pretrained> pretrained;

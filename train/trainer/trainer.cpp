@@ -22,6 +22,7 @@ namespace {
 // its own, such as a disk of its node (the contents are compared), and only the root writes to its run folder.
 std::string config_without_paths(Config config) {
   config.data.path.clear();
+  config.data.tokenizer_file.clear();
   config.train.run_dir.clear();
   config.train.init_from.clear();
   return config_to_toml(config);

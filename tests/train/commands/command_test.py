@@ -22,7 +22,7 @@ class Usage(command_line.CommandLine):
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
                 self.assertTrue(result.stdout.replace("\n", "").isprintable(), result.stdout)
                 self.assertLessEqual(max(map(len, result.stdout.splitlines())), 80, result.stdout)
-        self.assertIn("--tokenizer char|byte|bpe=char", self.run_heed("data", "prepare", "--help").stdout)
+        self.assertIn("--tokenizer char|byte|bpe|file=char", self.run_heed("data", "prepare", "--help").stdout)
         self.assertIn("--val-fraction X=0.1", self.run_heed("data", "prepare", "--help").stdout)
 
     def test_commands_that_there_are_not(self):
@@ -89,7 +89,7 @@ class Usage(command_line.CommandLine):
 
     def test_choices_and_paths_are_never_empty(self):
         for arguments, parts in (
-                (["data", "prepare", "x", "y", "--tokenizer", "gpt2"], ['--tokenizer is "gpt2", it must be char, byte or bpe']),
+                (["data", "prepare", "x", "y", "--tokenizer", "gpt2"], ['--tokenizer is "gpt2", it must be char, byte, bpe or file']),
                 (["bench", "--device", ""], ['--device is "", it must be cpu or cuda']),
                 (["bench", "--dtype", "f64"], ['--dtype is "f64", it must be f32 or bf16']),
                 (["bench", "--config", ""], ['--config is ""']),

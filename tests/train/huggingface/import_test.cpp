@@ -67,7 +67,7 @@ TEST(Import, RefusesInOneLineThatNamesWhatDoesNotFit) {
       {"\"intermediate_size\": 12", "\"intermediate_size\": 10",
        "tensor model.layers.0.mlp.gate_proj.weight has the shape (12, 16), config.json says (10, 16)"},
       {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1",
-       "the class llama has no tensors model.layers.1.input_layernorm.weight, "},
+       "unexpected tensors for the class llama: model.layers.1.input_layernorm.weight, "},
       {"\"model_type\": \"llama\"", "\"model_type\": \"t5\"",
        "model_type \"t5\" cannot be imported, it must be one of "},
       {"\"head_dim\": 8", "\"head_dim\": 4", "head_dim is 4, it must be hidden_size / num_attention_heads = 8"},

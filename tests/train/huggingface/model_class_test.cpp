@@ -87,9 +87,10 @@ TEST(ModelClass, NamesTheNearestAndAllThatItLacks) {
   GptConfig model = test::case_model(test::export_case("qwen3"));
   model.bias = true;
   model.logit_softcap = 3;
-  EXPECT_EQ(choice(model),
-            "no model class of transformers computes this model; the nearest, qwen3, has no model.bias = true, "
-            "model.logit_softcap = 3. Train with another value to export the model");
+  EXPECT_EQ(
+      choice(model),
+      "no model class of transformers computes this model; the closest, qwen3, does not support model.bias = true, "
+      "model.logit_softcap = 3. To export a model, train it without");
 }
 
 // No combination is refused without a key to change, and none that was exported before is refused.
@@ -111,7 +112,7 @@ TEST(ModelClass, EachCombinationHasAClassOrAReason) {
             ++fitting;
             continue;
           }
-          EXPECT_NE(chosen.find(" has no model."), std::string::npos) << chosen;
+          EXPECT_NE(chosen.find(" does not support model."), std::string::npos) << chosen;
           EXPECT_EQ(chosen.find('\n'), std::string::npos) << chosen;
           for (const ModelClass& one : model_classes()) EXPECT_FALSE(misfits(one, model).empty()) << chosen;
         }
