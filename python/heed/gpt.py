@@ -135,7 +135,7 @@ class FeedForward(nn.Module):
     def __init__(self, c: dict[str, Any]):
         super().__init__()
         self.gate = GATES.get(c["activation"])
-        self.activation = ACTIVATIONS.get(c["activation"])
+        self.activation = ACTIVATIONS[c["activation"]] if self.gate is None else self.gate
         self.up = nn.Linear(c["d_model"], (2 if self.gate else 1) * c["d_ff"], c["bias"])
         self.down = nn.Linear(c["d_ff"], c["d_model"], c["bias"])
 
@@ -144,7 +144,7 @@ class FeedForward(nn.Module):
         if self.gate is None:
             return self.down(self.activation(hidden))
         gate, up = hidden.chunk(2, dim=-1)
-        return self.down(self.gate(gate) * up)
+        return self.down(self.activation(gate) * up)
 
 
 class Block(nn.Module):

@@ -55,8 +55,8 @@ def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
         arrays = {name: content[f"tensors/{name}"][()] for name in ("val_loss", "excess", "train_loss", "grad_norm")}
         arms = read_text(content, "arms").splitlines()
         seeds = [int(seed) for seed in read_text(content, "seeds").split()]
-    tables = {name: read_table(path / f"{name}.csv") for name in ("ablation", "runs", "speed")}
-    return Sweep(path, arms, seeds, **tables, **arrays)
+    ablation, runs, speed = (read_table(path / f"{name}.csv") for name in ("ablation", "runs", "speed"))
+    return Sweep(path, arms, seeds, ablation, runs, speed, **arrays)
 
 
 @dataclass(frozen=True)
