@@ -38,7 +38,8 @@ clean "$bundle/bin/heed" train "$bundle/configs/ngram.toml" train.device=cpu \
   fail "heed train: $(cat train.txt)"
 [[ -s run/checkpoints/last.h5 ]] || fail 'no checkpoint'
 clean "$bundle/bin/heed" generate run/checkpoints/last.h5 --tokens 5 >/dev/null || fail 'heed generate'
-for file in tests/bench/compare_torch.py tests/bench/gpt2_124m.toml tests/reference/torch_gpt.py tests/gpu/check.sh; do
+for file in tests/bench/compare_torch.py tests/bench/gpt2_124m.toml tests/reference/torch_gpt.py python/heed/gpt.py \
+  tests/gpu/check.sh; do
   [[ -s $bundle/$file ]] || fail "no $file"
 done
 if ! grep -q '^device .*(sm_' info.txt; then

@@ -11,7 +11,7 @@ OUTPUT_FILE = "train/output/output.cpp"
 MAY_EXIT = re.compile(r"train/commands/main\.cpp|train/comm/.*|train/ablate/child_run\.cpp|tests/hostcuda/.*")
 TOP_LEVEL = set(
     "autograd nn optim data train configs tests heed CMakeLists.txt CMakePresets.json"
-    " README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs examples".split()
+    " README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE docs examples python".split()
 )
 
 # Words that hide what the field has a word for, and what to write. For comments and pages, not for the tests.

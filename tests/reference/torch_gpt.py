@@ -1,4 +1,5 @@
-"""heed's GPT in PyTorch: the reference of the tests, and the other side of tests/bench/compare_torch.py.
+"""Training heed's GPT in PyTorch: the reference of the tests, and the other side of tests/bench/compare_torch.py. The
+model is python/heed/gpt.py.
 
     torch_gpt.py time RESULT          seconds of each step, as JSON; RESULT: what `heed bench --json` printed of the
                                       same config
@@ -11,6 +12,7 @@ import json
 import math
 import pathlib
 import resource
+import sys
 import time
 import tomllib
 
@@ -18,191 +20,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+# By itself: the package needs h5py, which is not everywhere.
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "python/heed"))
+from gpt import Gpt
+
 IGNORED = -1  # a target that does not count
-
-
-class Rope(nn.Module):
-    """Rotary position embedding of x (B, H, T, D), of pairs (i, i + R/2) of the first R columns of each head."""
-
-    def __init__(self, c):
-        super().__init__()
-        columns = round(c.get("rope_fraction", 1) * c["d_model"] / c["num_heads"])
-        theta = c["rope_base"] ** (-torch.arange(0, columns, 2, dtype=torch.float64) / columns)
-        angle = torch.arange(c["seq_len"], dtype=torch.float64)[:, None] * self.scaled(theta, c)
-        self.register_buffer("cos", angle.cos(), persistent=False)
-        self.register_buffer("sin", angle.sin(), persistent=False)
-
-    @staticmethod
-    def scaled(theta, c):
-        if c.get("rope_scaling", "none") == "none":
-            return theta
-        slowed = theta / c["rope_scaling_factor"]
-        if c["rope_scaling"] == "linear":
-            return slowed
-        turns = c["rope_original_seq_len"] * theta / (2 * math.pi)  # in the original length
-        kept = ((turns - 1) / (4 - 1)).clamp(0, 1)
-        return (1 - kept) * slowed + kept * theta
-
-    def forward(self, x):
-        cos, sin = (part[: x.shape[-2]] for part in (self.cos, self.sin))
-        half = cos.shape[-1]
-        first, second, rest = x.split([half, half, x.shape[-1] - 2 * half], dim=-1)
-        return torch.cat([first * cos - second * sin, second * cos + first * sin, rest], dim=-1)
-
-
-# Keys with c.get() are later than some fixtures; the default is what a model without the key is.
-def make_norm(c):
-    gain = c.get("norm_gain", True)
-    if c.get("norm", "layer") == "rms":
-        return nn.RMSNorm(c["d_model"], c["norm_eps"], elementwise_affine=gain)
-    return nn.LayerNorm(c["d_model"], c["norm_eps"], elementwise_affine=gain, bias=c["bias"])
-
-
-def alibi_slopes(heads):
-    """2^(-8/n), 2^(-16/n), … for a power of two n; else those of the next smaller one, then every second of the next larger."""
-    power = 2 ** int(math.log2(heads))
-    slopes = [2 ** (-8 * (h + 1) / power) for h in range(power)]
-    return slopes + [2 ** (-4 * (2 * h + 1) / power) for h in range(heads - power)]
-
-
-def score_bias(c, layer):
-    """(H, T, T) to add to the scores: causal mask, ALiBi and sliding window. None: the causal mask is all."""
-    pattern, window = c.get("window_pattern", "S"), c.get("sliding_window", 0)
-    window = window if pattern[layer % len(pattern)] == "S" else 0
-    if c["position"] != "alibi" and not window:
-        return None
-    distance = torch.arange(c["seq_len"])[:, None] - torch.arange(c["seq_len"])
-    hidden = (distance < 0) | (distance >= (window or c["seq_len"]))
-    slopes = alibi_slopes(c["num_heads"]) if c["position"] == "alibi" else [0.0] * c["num_heads"]
-    bias = -torch.tensor(slopes, dtype=torch.float64)[:, None, None] * distance
-    return bias.masked_fill(hidden, -math.inf)
-
-
-def width_multiplier(c):
-    """m of muP: d_model relative to the base width; 1 without."""
-    base = c.get("mup_base_width", 0)
-    return c["d_model"] / base if base else 1.0
-
-
-class Attention(nn.Module):
-    def __init__(self, c, layer):
-        super().__init__()
-        self.register_buffer("bias", score_bias(c, layer), persistent=False)
-        self.rope = Rope(c) if c["position"] == "rope" else nn.Identity()
-        self.size = c["d_model"] // c["num_heads"]
-        self.heads = [c["num_heads"], c["num_kv_heads"], c["num_kv_heads"]]
-        self.qkv = nn.Linear(c["d_model"], sum(self.heads) * self.size, c["bias"])
-        self.projection = nn.Linear(c["d_model"], c["d_model"], c["bias"])
-        self.dropout = c["attention_dropout"]
-        self.scale = 8 / self.size if c.get("mup_base_width", 0) else self.size**-0.5
-        gain = c.get("norm_gain", True)
-        self.q_norm, self.k_norm = nn.Identity(), nn.Identity()
-        if c.get("qk_norm", False):
-            self.q_norm = nn.RMSNorm(self.size, c["norm_eps"], elementwise_affine=gain)
-            self.k_norm = nn.RMSNorm(self.size, c["norm_eps"], elementwise_affine=gain)
-
-    def forward(self, x):
-        parts = self.qkv(x).split([count * self.size for count in self.heads], dim=-1)
-        q, k, v = (part.unflatten(-1, (-1, self.size)).transpose(1, 2) for part in parts)
-        q, k = self.rope(self.q_norm(q)), self.rope(self.k_norm(k))
-        dropout = self.dropout if self.training else 0.0
-        grouped = self.heads[0] != self.heads[1]
-        options = {"is_causal": True} if self.bias is None else {"attn_mask": self.bias}
-        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, scale=self.scale, enable_gqa=grouped, **options)
-        return self.projection(mixed.transpose(1, 2).flatten(2))
-
-
-def gelu(x):
-    return F.gelu(x, approximate="tanh")
-
-
-ACTIVATIONS = {"gelu": gelu, "gelu_erf": F.gelu, "relu": F.relu, "relu2": lambda x: F.relu(x) ** 2, "silu": F.silu}
-GATES = {"swiglu": F.silu, "geglu": gelu}
-
-
-class FeedForward(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        self.gate = GATES.get(c["activation"])
-        self.activation = ACTIVATIONS.get(c["activation"])
-        self.up = nn.Linear(c["d_model"], (2 if self.gate else 1) * c["d_ff"], c["bias"])
-        self.down = nn.Linear(c["d_ff"], c["d_model"], c["bias"])
-
-    def forward(self, x):
-        hidden = self.up(x)
-        if self.gate is None:
-            return self.down(self.activation(hidden))
-        gate, up = hidden.chunk(2, dim=-1)
-        return self.down(self.gate(gate) * up)
-
-
-class Block(nn.Module):
-    def __init__(self, c, layer):
-        super().__init__()
-        self.attention_norm = make_norm(c)
-        self.attention = Attention(c, layer)
-        self.attention_only = c.get("attention_only", False)
-        self.feed_forward_norm = nn.Identity() if self.attention_only else make_norm(c)
-        self.feed_forward = nn.Identity() if self.attention_only else FeedForward(c)
-        self.dropout = nn.Dropout(c["dropout"])
-        self.post = c["norm_position"] == "post"
-        is_sandwich = c["norm_position"] == "sandwich"
-        self.post_attention_norm = make_norm(c) if is_sandwich else nn.Identity()
-        self.post_feed_forward_norm = make_norm(c) if is_sandwich and not self.attention_only else nn.Identity()
-
-    def forward(self, x):
-        if not self.post:
-            x = x + self.dropout(self.post_attention_norm(self.attention(self.attention_norm(x))))
-            if self.attention_only:
-                return x
-            return x + self.dropout(self.post_feed_forward_norm(self.feed_forward(self.feed_forward_norm(x))))
-        x = self.attention_norm(x + self.dropout(self.attention(x)))
-        if self.attention_only:
-            return x
-        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
-
-
-class Gpt(nn.Module):
-    """c: the table [model] of a resolved config. Parameters have heed's names and shapes."""
-
-    def __init__(self, c, vocab_size):
-        super().__init__()
-        self.token_embedding = nn.Embedding(vocab_size, c["d_model"])
-        self.position_embedding = None
-        if c["position"] == "learned":
-            self.position_embedding = nn.Embedding(c["seq_len"], c["d_model"])
-        positions = sinusoids(c["seq_len"], c["d_model"]) if c["position"] == "sinusoidal" else None
-        self.register_buffer("sinusoids", positions, persistent=False)
-        self.embedding_norm = make_norm(c) if c.get("embedding_norm", False) else nn.Identity()
-        self.blocks = nn.ModuleList(Block(c, layer) for layer in range(c["num_layers"]))
-        self.last_norm = nn.Identity()
-        if c["norm_position"] != "post":
-            self.last_norm = make_norm(c)
-        self.head = None if c["tie_embeddings"] else nn.Linear(c["d_model"], vocab_size, bias=False)
-        self.dropout = nn.Dropout(c["dropout"])
-        self.softcap = c.get("logit_softcap", 0)
-        self.width_multiplier = width_multiplier(c)
-        for parameter in self.parameters():  # as heed begins, but for the projections, which it scales down
-            if parameter.dim() >= 2:
-                nn.init.normal_(parameter, std=c["init_std"])
-
-    def forward(self, tokens):
-        x = self.token_embedding(tokens)
-        if self.position_embedding is not None:
-            x = x + self.position_embedding.weight[: tokens.shape[1]]
-        if self.sinusoids is not None:
-            x = x + self.sinusoids[: tokens.shape[1]]
-        x = self.dropout(self.embedding_norm(x))
-        for block in self.blocks:
-            x = block(x)
-        logits = F.linear(self.last_norm(x) / self.width_multiplier, (self.head or self.token_embedding).weight)
-        return self.softcap * torch.tanh(logits / self.softcap) if self.softcap else logits
-
-
-def sinusoids(length, width):
-    column = torch.arange(width, dtype=torch.float64)
-    angle = torch.arange(length, dtype=torch.float64)[:, None] / 10000.0 ** ((column - column % 2) / width)
-    return torch.where(column % 2 == 0, angle.sin(), angle.cos())
 
 
 def loss_of(logits, targets, count):
