@@ -258,7 +258,10 @@ change 'a program built by other means' 'sleep 1; echo >>build/bin/heed'
 
 case_name='an edit during the build is built by the next start'
 echo 4 >"$root/train/main.cpp"
-run 0 FAKE_DELAY=0.5 bash -c '"$0" --version & sleep 0.2; echo 5 >"$1"; wait $!' "$root/heed" "$root/nn/new.cpp"
+# The build logs its call, then waits: the edit follows the call, however slow the machine is.
+run 0 FAKE_DELAY=0.5 bash -c \
+  '"$0" --version & until grep -q -e "--target heed$" "$2"; do sleep 0.02; done 2>/dev/null; echo 5 >"$1"; wait $!' \
+  "$root/heed" "$root/nn/new.cpp" "$calls"
 rm "$calls"
 run 0 "$root/heed" --version
 called '--target heed$' || fail 'was not built'
