@@ -12,6 +12,7 @@
 #include "train/checkpoint/checkpoint_folder.hpp"
 #include "train/config/config_schema.hpp"
 #include "train/huggingface/model_weights.hpp"
+#include "train/run/snapshot.hpp"
 
 namespace heed::train {
 namespace {
@@ -207,7 +208,7 @@ Imported import_model(const std::string& folder) {
   content.reals["seconds"] = content.reals["wall_seconds"] = 0;
   result.tokenizer = import_tokenizer(folder, result.config.model.vocab_size, content);
   content.texts["config"] = config_text(result.config.model, folder, content.texts.contains("tokenizer"));
-  content.texts["data"] = "imported";
+  content.texts["data"] = kImportedData;
   return result;
 }
 

@@ -310,9 +310,14 @@ LoadedModel load_model(const CheckpointContent& content, const std::vector<std::
   if (loaded.tokenizer != nullptr) {
     set_from_data(model, loaded.config.data, loaded.tokenizer->vocab_size(), loaded.tokenizer.get());
   }
-  // An imported model may have more tokens than its tokenizer, or no tokenizer.
-  const auto embedding = content.tensors.find("parameters/token_embedding.weight");
-  if (embedding != content.tensors.end()) model.vocab_size = embedding->second.shape()[0];
+  // An imported model, and one that started from it, may have more tokens than the data, or no tokenizer.
+  const auto data = content.texts.find("data");
+  const bool is_imported = data != content.texts.end() && data->second == kImportedData;
+  if (is_imported || !loaded.config.train.init_from.empty()) {
+    const auto embedding = content.tensors.find("parameters/token_embedding.weight");
+    const int64_t rows = embedding == content.tensors.end() ? 0 : embedding->second.shape()[0];
+    model.vocab_size = std::max(model.vocab_size, rows);
+  }
   loaded.model = std::make_unique<nn::Gpt>(model, loaded.config.train.precision, device_here(loaded.config),
                                            nn::ParameterStore::kAlignment, nn::InitialWeights::zero);
   require_no_foreign_tensors(content, loaded.model->parameters());

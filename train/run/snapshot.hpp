@@ -46,6 +46,9 @@ Restored restore(Trainer& trainer, const CheckpointContent& content);
 // Upper bound on the size of a checkpoint file of this trainer.
 int64_t snapshot_file_bytes(const Trainer& trainer);
 
+// The fingerprint of the data in a checkpoint of `heed import`, which was trained on none that heed knows.
+inline constexpr const char* kImportedData = "imported";
+
 // A model without a trainer, for generation and evaluation.
 struct LoadedModel {
   Config config;
