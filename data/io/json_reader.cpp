@@ -6,6 +6,7 @@
 
 #include "autograd/core/check.hpp"
 #include "data/io/posix_file.hpp"
+#include "data/io/utf8.hpp"
 
 namespace heed::data {
 namespace {
@@ -27,7 +28,9 @@ class KeyCheck {
   explicit KeyCheck(const std::string& name) : name_(name) {}
 
   bool operator()(int depth, Json::parse_event_t event, const Json& value) {
-    require<DataError>(depth <= kMaxJsonDepth, "{} has values nested more than {} deep", name_, kMaxJsonDepth);
+    const bool begins = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    require<DataError>(!begins || depth < kMaxJsonDepth, "{} has values nested more than {} deep", name_,
+                       kMaxJsonDepth);
     if (event == Json::parse_event_t::object_start) keys_.emplace_back();
     if (event == Json::parse_event_t::object_end) keys_.pop_back();
     if (event == Json::parse_event_t::key) {
@@ -70,12 +73,12 @@ JsonObject::JsonObject(const Json& json, std::string where) : json_(json), where
 bool JsonObject::has(const std::string& key) const { return json_.contains(key) && !json_.at(key).is_null(); }
 
 const Json& JsonObject::member(const std::string& key) const {
-  require<DataError>(json_.contains(key), "{} has no key \"{}\"", where_, key);
+  require<DataError>(json_.contains(key), "{} has no key {}", where_, quoted_text(key));
   return json_.at(key);
 }
 
 void JsonObject::refuse(const std::string& key, const std::string& allowed) const {
-  throw DataError(fmt::format("{}: \"{}\" is {}, it must be {}", where_, key, shown(json_.at(key)), allowed));
+  throw DataError(fmt::format("{}: {} is {}, it must be {}", where_, quoted_text(key), shown(json_.at(key)), allowed));
 }
 
 int64_t JsonObject::integer(const std::string& key, int64_t low, int64_t high) const {
@@ -103,7 +106,7 @@ std::string JsonObject::text(const std::string& key) const {
 }
 
 JsonObject JsonObject::object(const std::string& key) const {
-  return {member(key), fmt::format("{}: \"{}\"", where_, key)};
+  return {member(key), fmt::format("{}: {}", where_, quoted_text(key))};
 }
 
 const Json& JsonObject::list(const std::string& key) const {

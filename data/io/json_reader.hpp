@@ -1,6 +1,6 @@
 // Strict reading of JSON files that other programs wrote: UTF-8, no key twice in an object, at most kMaxJsonDepth
-// nested values, and a limit on the size before anything is allocated. All functions throw DataError: one line with the
-// file, and the byte or the key.
+// objects and lists in each other, and a limit on the size before anything is allocated. All functions throw DataError:
+// one line with the file, and the byte or the key.
 #pragma once
 
 #include <cstdint>

@@ -52,7 +52,8 @@ class SafetensorsFile {
 
 // The tensors of a model folder: those of model.safetensors or, without it, of the files that
 // model.safetensors.index.json names. These must be in the folder itself, and have just the tensors that the index
-// says.
+// says. Symbolic links are followed wherever they lead: the cache of huggingface_hub is made of links to a folder
+// next to it, and a name in the index cannot make one.
 class SafetensorsFolder {
  public:
   explicit SafetensorsFolder(const std::string& folder);

@@ -47,7 +47,7 @@ SafetensorsEntry parse_entry(const Json& json, const std::string& where, int64_t
   SafetensorsEntry entry;
   entry.dtype = object.text("dtype");
   const int64_t bits = bits_of(entry.dtype);
-  require<DataError>(bits > 0, "{}: dtype \"{}\" is unknown", where, entry.dtype);
+  require<DataError>(bits > 0, "{}: dtype {} is unknown", where, quoted_text(entry.dtype));
   const Json &shape = object.list("shape"), &offsets = object.list("data_offsets");
   require<DataError>(static_cast<int64_t>(shape.size()) <= kMaxRank,
                      "{}: its shape has {} dimensions, at most {} are read", where, shape.size(), kMaxRank);
@@ -189,7 +189,8 @@ void SafetensorsFile::read(const std::string& tensor, std::span<float> values) c
 SafetensorsFolder::SafetensorsFolder(const std::string& folder) {
   const fs::path single = fs::path(folder) / "model.safetensors",
                  index = fs::path(folder) / "model.safetensors.index.json";
-  if (fs::exists(single) || !fs::exists(index)) {
+  std::error_code unknown;  // of a link to itself, say; opening the file gives its error
+  if (fs::exists(single, unknown) || !fs::exists(index, unknown)) {
     files_.emplace_back(single.string());
     for (const auto& [tensor, entry] : files_.front().entries()) file_of_[tensor] = 0;
     return;

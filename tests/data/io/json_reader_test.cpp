@@ -29,8 +29,26 @@ TEST(JsonReader, RefusesWhatIsNotStrictJson) {
   EXPECT_TRUE(contains(refusal("{\"a\": {\"b\": 1, \"c\": 2, \"b\": 3}}"), {"a.json has the key \"b\" twice"}));
   EXPECT_EQ(parse_json("{\"a\": {\"b\": 1}, \"b\": 2}", "a.json").at("b"), 2);
   EXPECT_TRUE(parse_json(nested(kMaxJsonDepth), "a.json").is_array());
-  EXPECT_TRUE(contains(refusal(nested(kMaxJsonDepth + 2)), {"nested more than 64 deep"}));
+  EXPECT_TRUE(contains(refusal(nested(kMaxJsonDepth + 1)), {"nested more than 64 deep"}));
   EXPECT_TRUE(contains(refusal(nested(1'000'000)), {"nested more than 64 deep"}));
+}
+
+// An object counts as a list does, a number inside the innermost does not.
+TEST(JsonReader, CountsObjectsAndListsForTheDepth) {
+  const auto objects = [](int depth) {
+    std::string text = "1";
+    for (int i = 0; i < depth; ++i) text = "{\"a\":" + text + "}";
+    return text;
+  };
+  EXPECT_TRUE(parse_json(objects(kMaxJsonDepth), "a.json").is_object());
+  EXPECT_TRUE(contains(refusal(objects(kMaxJsonDepth + 1)), {"a.json has values nested more than 64 deep"}));
+}
+
+TEST(JsonReader, ErrorsAreOneLineWhateverTheKey) {
+  const nlohmann::json json = parse_json("{\"a\\nb\": \"c\\nd\"}", "a.json");
+  const std::string error = error_text<DataError>([&] { JsonObject(json, "a.json").flag("a\nb"); });
+  EXPECT_TRUE(contains(error, {"a.json: ", "must be true or false"}));
+  EXPECT_EQ(error.find('\n'), std::string::npos);
 }
 
 TEST(JsonReader, LimitsTheSizeOfAFile) {

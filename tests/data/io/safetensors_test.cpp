@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "autograd/core/check.hpp"
 #include "tests/data/scratch.hpp"
@@ -24,7 +25,10 @@ std::string file_of(const std::string& header, size_t data_bytes) {
 std::string refusal_of_bytes(const std::string& bytes) {
   const ScratchFolder folder;
   const std::string path = folder.write("x.safetensors", bytes);
-  return error_text<DataError>([&] { const SafetensorsFile file(path); });
+  const std::string error = error_text<DataError>([&] { const SafetensorsFile file(path); });
+  EXPECT_TRUE(contains(error, {"x.safetensors\""}));
+  EXPECT_EQ(error.find('\n'), std::string::npos);
+  return error;
 }
 
 // Whether the file is read without an error.
@@ -78,6 +82,34 @@ TEST(Safetensors, WritesTheBytesOfThePackage) {
   EXPECT_EQ(read(file, "b"), (std::vector<float>{1, 2, 3.140625F, -0.000999450684F}));
 }
 
+TEST(Safetensors, RoundsToTheNearestBf16AndTiesToEven) {
+  const ScratchFolder folder;
+  const float largest = std::numeric_limits<float>::max();
+  write_safetensors(folder.path(),
+                    {tensor("a", {7}, {1 + 0x1p-8F, 1 + 0x3p-8F, 1 + 0x1.01p-8F, largest, -INFINITY, -0.0F, NAN})},
+                    DType::bf16, 1000);
+  const std::vector<float> values = read(SafetensorsFile(folder.path("model.safetensors")), "a");
+  EXPECT_EQ(std::vector<float>(values.begin(), values.end() - 1),
+            (std::vector<float>{1, 1 + 0x1p-6F, 1 + 0x1p-7F, INFINITY, -INFINITY, 0}));
+  EXPECT_TRUE(std::signbit(values[5]));
+  EXPECT_TRUE(std::isnan(values[6]));
+}
+
+TEST(Safetensors, RefusesTheWrongNumberOfValues) {
+  const ScratchFolder folder;
+  EXPECT_TRUE(contains(error_text<ValueError>([&] {
+                         write_safetensors(folder.path(), {tensor("a", {3}, {1, 2})}, DType::f32, 1000);
+                       }),
+                       {"2 values for tensor a"}));
+  const ScratchFolder other;
+  write_safetensors(other.path(), {tensor("a", {2}, {1, 2})}, DType::f32, 1000);
+  const SafetensorsFile file(other.path("model.safetensors"));
+  std::vector<float> values(3);
+  const auto reading = [&](const char* name) { return error_text<DataError>([&] { file.read(name, values); }); };
+  EXPECT_TRUE(contains(reading("a"), {"model.safetensors\": tensor \"a\" has 2 elements, not 3"}));
+  EXPECT_TRUE(contains(reading("b"), {"model.safetensors\" has no tensor \"b\""}));
+}
+
 TEST(Safetensors, ConvertsEachFloatingType) {
   const ScratchFolder folder;
   const auto stored = [&](const char* dtype, const std::string& data, int64_t elements) {
@@ -126,14 +158,23 @@ TEST(Safetensors, RefusesWhatTheFormatForbids) {
   EXPECT_TRUE(
       contains(refusal_of_bytes(std::string("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10)), {"header has", "at most"}));
   EXPECT_TRUE(contains(refusal_of_bytes(std::string("\x03\0\0\0\0\0\0\0{}", 10)), {"3 bytes, the file only 10"}));
+  EXPECT_TRUE(contains(refusal_of_bytes(std::string("\x01\xe1\xf5\x05\0\0\0\0{}", 10)), {"at most 100000000"}));
   EXPECT_TRUE(contains(refusal(" {}", 0), {"begin with {"}));
+  EXPECT_TRUE(contains(refusal("", 0), {"begin with {"}));
+  EXPECT_TRUE(contains(refusal("[]", 0), {"begin with {"}));
+  EXPECT_TRUE(contains(refusal("{]", 0), {"header is not JSON", "byte 2"}));
+  EXPECT_TRUE(contains(refusal("{\"\xff\":1}", 0), {"header is not JSON"}));
+  EXPECT_TRUE(contains(refusal("{}x", 0), {"header is not JSON", "byte 3"}));
   EXPECT_TRUE(contains(refusal("{" + good + "," + good + "}", 4), {"\"a\" twice"}));
   EXPECT_TRUE(contains(refusal("{" + entry("a", "[0,8]", "[2]", "\"F31\"") + "}"), {"dtype \"F31\" is unknown"}));
+  EXPECT_TRUE(contains(refusal("{" + entry("a", "[0,8]", "[2]", "\"F\\n\"") + "}"), {"is unknown"}));
+  EXPECT_TRUE(contains(refusal("{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}"), {"\"dtype\" twice"}));
   EXPECT_TRUE(contains(refusal("{\"a\":[1]}"), {"tensor \"a\"", "must be an object"}));
   EXPECT_TRUE(contains(refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}"), {"dtype, shape and data_offsets"}));
   EXPECT_TRUE(
       contains(refusal("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"x\":1}}"), {"no other"}));
-  for (const char* shape : {"[-2]", "[2.0]", "[\"2\"]", "[18446744073709551615]"}) {
+  for (const char* shape :
+       {"[-2]", "[2.0]", "[-0]", "[null]", "[\"2\"]", "[9223372036854775808]", "[18446744073709551616]"}) {
     EXPECT_TRUE(contains(refusal("{" + entry("a", "[0,8]", shape) + "}"), {"must be integers from 0"})) << shape;
   }
   EXPECT_TRUE(contains(refusal("{" + entry("a", "[0,8]", "[4294967296,4294967296]") + "}"), {"too many elements"}));
@@ -145,6 +186,12 @@ TEST(Safetensors, RefusesWhatTheFormatForbids) {
   EXPECT_TRUE(contains(refusal("{" + good + "," + entry("b", "[0,4]") + "}", 4), {"overlaps"}));
   EXPECT_TRUE(contains(refusal("{" + second + "}"), {"\"b\" begins after bytes that belong to no tensor"}));
   EXPECT_TRUE(contains(refusal("{" + good + "}"), {"4 bytes at its end belong to no tensor"}));
+  const std::string third = entry("c", "[8,12]");
+  EXPECT_TRUE(contains(refusal("{" + good + "," + third + "}", 12), {"\"c\" begins after bytes that belong"}));
+  EXPECT_TRUE(contains(refusal("{}", 1), {"1 bytes at its end belong to no tensor"}));
+  EXPECT_TRUE(contains(refusal("{" + entry("a", "[-1,3]") + "}"), {"must be integers from 0"}));
+  EXPECT_TRUE(contains(refusal("{\"__metadata__\":null," + good + "}", 4), {"__metadata__", "must be an object"}));
+  EXPECT_TRUE(contains(refusal("{\"__metadata__\":{\"a\\n\":1}," + good + "}", 4), {"must be a string"}));
   EXPECT_TRUE(contains(refusal("{\"__metadata__\":{\"a\":1}," + good + "}", 4), {"__metadata__", "must be a string"}));
 }
 
@@ -173,6 +220,24 @@ TEST(Safetensors, RefusesAnIndexThatDoesNotFit) {
   EXPECT_TRUE(contains(with_index("{\"a\": \"x\"}"), {"2 tensors, it names 1"}));
   EXPECT_TRUE(contains(with_index("{\"a\": 1}"), {"must be a string"}));
   EXPECT_TRUE(contains(with_index("[]"), {"must be an object"}));
+  EXPECT_TRUE(contains(with_index("{\"a\": \"x\", \"a\": \"x\"}"), {"index.json\" has the key \"a\" twice"}));
+}
+
+// As in the cache of huggingface_hub, whose files are links out of the folder of the model.
+TEST(Safetensors, FollowsLinksOutOfTheFolder) {
+  const ScratchFolder blobs, model;
+  blobs.write("blob", file_of("{" + entry("a", "[0,4]") + "}", 4));
+  std::filesystem::create_symlink(blobs.path("blob"), model.path("x"));
+  model.write("model.safetensors.index.json", "{\"weight_map\": {\"a\": \"x\"}}");
+  EXPECT_EQ(SafetensorsFolder(model.path()).names(), std::vector<std::string>{"a"});
+}
+
+TEST(Safetensors, RefusesAFolderWithoutAModel) {
+  const ScratchFolder folder;
+  const auto error = [&] { return error_text<DataError>([&] { const SafetensorsFolder all(folder.path()); }); };
+  EXPECT_TRUE(contains(error(), {"model.safetensors\" cannot be opened"}));
+  std::filesystem::create_symlink("model.safetensors", folder.path("model.safetensors"));
+  EXPECT_TRUE(contains(error(), {"model.safetensors\" cannot be opened"}));
 }
 
 }  // namespace
