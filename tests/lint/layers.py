@@ -68,7 +68,7 @@ LIBRARY_PLACES = [
     (r"boost/.*", r"train/ablate/statistics\.cpp"),
     (r"nlohmann/.*", r"train/run/summary_reader\.cpp|train/huggingface/[^/]*\.cpp|data/io/(json_reader|safetensors_).*|data/text/[^/]*\.cpp|tests/(data|fuzz)/.*"),
     (r"pcre2.*", r"data/text/word_pattern\.cpp"),
-    (r"CLI/.*", r"train/commands/[^/]*\.cpp"),
+    (r"CLI/.*", r"train/commands/[^/]*\.[ch]pp"),
     (r"gtest/.*|gmock/.*", r"tests/.*"),
 ]
 # The CUDA emulator is a project of its own, which includes from its own root and knows nothing of heed.

@@ -1,4 +1,6 @@
 #include "data/io/posix_file.hpp"
+#include "train/commands/command_options.hpp"
+#include "train/commands/command_runner.hpp"
 #include "train/commands/commands.hpp"
 #include "train/output/number_text.hpp"
 #include "train/output/output.hpp"
@@ -20,6 +22,27 @@ void run_export(const ExportOptions& options) {
   std::string names;
   for (const std::string& name : done.files) names += (names.empty() ? "" : ", ") + name;
   print("folder      {}: {}\n", data::quoted_path(options.folder), names);
+}
+
+void add_export(CLI::App& app, const Runner& run) {
+  CLI::App* command =
+      app.add_subcommand("export", "Write a checkpoint as a folder that Hugging Face transformers loads.");
+  const auto options = std::make_shared<ExportOptions>();
+  ExportOptions& o = *options;
+  add_path(command, "checkpoint", o.checkpoint, kCheckpointHelp)->required();
+  add_path(command, "folder", o.folder, "The output folder: a new one, or an empty one.")->required();
+  add_choice<DType>(command, "--dtype", o.dtype, {{"f32", DType::f32}, {"bf16", DType::bf16}},
+                    "The data type of the stored weights.");
+  add_integer(command, "--max-file-mb", o.max_file_mb, {1, 1'000'000},
+              "Split weights that are larger than this, in MB, into several files.");
+  command->add_flag_callback(
+      "--no-verify", [&o] { o.verify = false; },
+      "Skip the verification, which compares logits computed from the written files with the model's.");
+  add_ema(command, o.weights);
+  run.alone(command, "export", [options] {
+    run_export(*options);
+    return 0;
+  });
 }
 
 }  // namespace heed::train

@@ -1,5 +1,6 @@
 #include "train/huggingface/config_json.hpp"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "train/huggingface/export_tensors.hpp"
@@ -50,6 +51,14 @@ Json rope_scaling(const GptConfig& model) {
   return nullptr;
 }
 
+// columns / head_size; the next larger number where head_size times it, which transformers rounds down, is below
+// columns.
+double exact_fraction(int64_t columns, int64_t head_size) {
+  const auto size = static_cast<double>(head_size);
+  const double fraction = static_cast<double>(columns) / size;
+  return static_cast<int64_t>(size * fraction) == columns ? fraction : std::nextafter(fraction, 2.0);
+}
+
 void add_rope(Json& json, const ModelClass& one, const GptConfig& model) {
   const Json scaling = rope_scaling(model);
   Json parameters = scaling.is_null() ? Json{{"rope_type", "default"}} : scaling;
@@ -57,7 +66,7 @@ void add_rope(Json& json, const ModelClass& one, const GptConfig& model) {
   json[one.model_type == "gpt_neox" ? "rotary_emb_base" : "rope_theta"] = model.rope_base;
   json["rope_scaling"] = scaling;
   if (one.has_rope_fraction) {
-    const double fraction = static_cast<double>(model.rope_columns()) / static_cast<double>(model.head_size());
+    const double fraction = exact_fraction(model.rope_columns(), model.head_size());
     json[one.model_type == "gpt_neox" ? "rotary_pct" : "partial_rotary_factor"] = fraction;
     parameters["partial_rotary_factor"] = fraction;
   }

@@ -9,7 +9,8 @@ namespace heed::train {
 
 struct ImportedConfig {
   const ModelClass* model_class = nullptr;
-  nn::GptConfig model;  // with vocab_size; bias: whether the class can have biases at all, the tensors decide
+  nn::GptConfig model;  // with vocab_size; bias: whether any of its layers has one
+  bool qkv_bias = false, projection_bias = false, mlp_bias = false;
 };
 
 // Reads config.json in the folder. Keys as written by transformers 4 or 5. Throws DataError: one line with the file,

@@ -12,6 +12,7 @@
 #include "train/checkpoint/checkpoint_folder.hpp"
 #include "train/config/config_schema.hpp"
 #include "train/huggingface/model_weights.hpp"
+#include "train/output/number_text.hpp"
 #include "train/run/snapshot.hpp"
 
 namespace heed::train {
@@ -32,12 +33,12 @@ class Importer {
         files_(folder),
         one_(*config.model_class),
         names_(one_.names),
+        config_(config),
         model_(config.model) {
     for (const std::string& name : files_.names()) unread_.insert(name);
-    model_.bias = std::any_of(unread_.begin(), unread_.end(),
-                              [](const std::string& name) { return name.ends_with(".bias") && !is_ignored(name); });
   }
 
+  // After tensors(): they decide whether the head is tied.
   const GptConfig& model() const { return model_; }
 
   CheckpointContent::Named<Tensor> tensors() {
@@ -55,16 +56,27 @@ class Importer {
     theirs_.clear();
     ours_.clear();
     norm(names_.last_norm, "last_norm", width);
-    const std::string head = std::string(names_.head) + ".weight";
-    if (!model_.tie_embeddings) add("head.weight", matrix(head, model_.vocab_size, width));
-    if (model_.tie_embeddings) unread_.erase(head);  // some folders store it twice
+    head();
     std::erase_if(unread_, [](const std::string& name) { return is_ignored(name); });
-    require<DataError>(unread_.empty(), "{}: unexpected tensors for the class {}: {}", folder_, one_.model_type,
-                       fmt::join(unread_, ", "));
+    require<DataError>(unread_.empty(), "{}: {} for the class {}, such as {}", folder_,
+                       plural(static_cast<int64_t>(unread_.size()), "unexpected tensor"), one_.model_type,
+                       unread_.empty() ? "" : data::quoted_text(*unread_.begin()));
     return std::move(tensors_);
   }
 
  private:
+  // Like transformers, ties the head only if a stored one has the weights of the embedding.
+  void head() {
+    const std::string stored = std::string(names_.head) + ".weight";
+    if (model_.tie_embeddings && !has(stored)) return;
+    const Matrix weights = matrix(stored, model_.vocab_size, model_.d_model);
+    const float* embedding = tensors_.at("parameters/token_embedding.weight").data<float>();
+    const bool is_equal = std::equal(weights.values.begin(), weights.values.end(), embedding);
+    if (model_.tie_embeddings && is_equal) return;
+    model_.tie_embeddings = false;
+    add("head.weight", weights);
+  }
+
   // The name in the files: some lack the prefix of the whole model.
   std::string stored_name(const std::string& name) const {
     const size_t dot = name.find('.');
@@ -99,9 +111,9 @@ class Importer {
     const std::string stored = theirs_ + std::string(name) + ".weight";
     return one_.is_transposed ? transposed(matrix(stored, columns, rows)) : matrix(stored, rows, columns);
   }
-  Matrix bias(std::string_view name, int64_t rows) {
-    const std::string stored = theirs_ + std::string(name) + ".bias";
-    return has(stored) ? matrix(stored, rows) : zeros(rows);
+  // is_there: the class has it; otherwise zeros.
+  Matrix bias(std::string_view name, int64_t rows, bool is_there) {
+    return is_there ? matrix(theirs_ + std::string(name) + ".bias", rows) : zeros(rows);
   }
 
   struct Part {
@@ -109,11 +121,11 @@ class Importer {
     int64_t rows;
   };
   // One linear layer, of which the class may have the rows in several.
-  void linear(const std::string& parameter, std::initializer_list<Part> parts, int64_t columns) {
+  void linear(const std::string& parameter, std::initializer_list<Part> parts, int64_t columns, bool has_bias) {
     std::vector<Matrix> weights, biases;
     for (const Part& part : parts) {
       weights.push_back(weight(part.name, part.rows, columns));
-      if (model_.bias) biases.push_back(bias(part.name, part.rows));
+      if (model_.bias) biases.push_back(bias(part.name, part.rows, has_bias));
     }
     add(ours_ + parameter + ".weight", stacked(weights));
     if (model_.bias) add(ours_ + parameter + ".bias", stacked(biases));
@@ -122,35 +134,37 @@ class Importer {
   void norm(std::string_view name, const std::string& parameter, int64_t size) {
     const std::string stored = theirs_ + std::string(name);
     add(ours_ + parameter + ".weight", matrix(stored + ".weight", size));
-    if (model_.norm == nn::NormKind::layer && model_.bias) add(ours_ + parameter + ".bias", bias(name, size));
+    if (model_.norm == nn::NormKind::layer && model_.bias)
+      add(ours_ + parameter + ".bias", bias(name, size, one_.has_norm_bias));
   }
 
   void block() {
     const int64_t width = model_.d_model, keys = model_.kv_heads() * model_.head_size(), hidden = model_.d_ff;
     norm(names_.attention_norm, "attention_norm", width);
     if (one_.qkv == QkvLayout::separate) {
-      linear("attention.qkv", {{names_.q, width}, {names_.k, keys}, {names_.v, keys}}, width);
+      linear("attention.qkv", {{names_.q, width}, {names_.k, keys}, {names_.v, keys}}, width, config_.qkv_bias);
     } else {
-      linear("attention.qkv", {{names_.q, width + 2 * keys}}, width);
+      linear("attention.qkv", {{names_.q, width + 2 * keys}}, width, config_.qkv_bias);
     }
     if (model_.qk_norm) {
       norm(names_.q_norm, "attention.q_norm", model_.head_size());
       norm(names_.k_norm, "attention.k_norm", model_.head_size());
     }
-    linear("attention.projection", {{names_.projection, width}}, width);
+    linear("attention.projection", {{names_.projection, width}}, width, config_.projection_bias);
     norm(names_.feed_forward_norm, "feed_forward_norm", width);
     if (names_.gate.empty()) {
-      linear("feed_forward.up", {{names_.up, model_.feed_forward_outputs()}}, width);
+      linear("feed_forward.up", {{names_.up, model_.feed_forward_outputs()}}, width, config_.mlp_bias);
     } else {
-      linear("feed_forward.up", {{names_.gate, hidden}, {names_.up, hidden}}, width);
+      linear("feed_forward.up", {{names_.gate, hidden}, {names_.up, hidden}}, width, config_.mlp_bias);
     }
-    linear("feed_forward.down", {{names_.down, width}}, hidden);
+    linear("feed_forward.down", {{names_.down, width}}, hidden, config_.mlp_bias);
   }
 
   std::string folder_;
   data::SafetensorsFolder files_;
   const ModelClass& one_;
   const TensorNames& names_;
+  const ImportedConfig& config_;
   GptConfig model_;
   std::set<std::string> unread_;
   std::string theirs_, ours_;  // prefixes of the names of a layer
@@ -159,7 +173,9 @@ class Importer {
 
 // Adds the tokenizer of the folder, if heed can use it. Returns what became of it.
 std::string import_tokenizer(const std::string& folder, int64_t vocab_size, CheckpointContent& content) {
-  if (!fs::exists(fs::path(folder) / "tokenizer.json") && !fs::exists(fs::path(folder) / "vocab.json")) {
+  std::error_code ignored;
+  const auto has = [&](const char* name) { return fs::exists(fs::path(folder) / name, ignored); };
+  if (!has("tokenizer.json") && !has("vocab.json")) {
     return "none: give prompts and texts as token ids separated by spaces";
   }
   try {
@@ -183,6 +199,15 @@ std::string config_text(const GptConfig& model, const std::string& folder, bool 
   return model_table(model) + fmt::format("\n[data]\n{}path = {}\n", data, path);
 }
 
+// The limits of heed's configs hold for imported models, too: the checkpoint could not be loaded otherwise.
+void require_valid(const std::string& config, const std::string& folder) {
+  try {
+    parse_config(config, "as a config of heed");
+  } catch (const ConfigError& error) {
+    throw DataError(fmt::format("{} cannot be imported: {}", data::quoted_path(folder), error.what()));
+  }
+}
+
 }  // namespace
 
 std::string model_table(const GptConfig& model) {
@@ -200,15 +225,16 @@ std::string model_table(const GptConfig& model) {
 Imported import_model(const std::string& folder) {
   Imported result{.config = read_import_config(folder), .content = {}, .tokenizer = {}};
   Importer importer(folder, result.config);
-  result.config.model = importer.model();
   CheckpointContent& content = result.content;
   content.file = folder;
   content.tensors = importer.tensors();
+  result.config.model = importer.model();
   for (const char* name : {kStepName, "optimizer_steps", "tokens", "evaluation_pending"}) content.integers[name] = 0;
   content.reals["seconds"] = content.reals["wall_seconds"] = 0;
   result.tokenizer = import_tokenizer(folder, result.config.model.vocab_size, content);
   content.texts["config"] = config_text(result.config.model, folder, content.texts.contains("tokenizer"));
   content.texts["data"] = kImportedData;
+  require_valid(content.texts["config"], folder);
   return result;
 }
 

@@ -1,5 +1,7 @@
 #include "train/huggingface/new_folder.hpp"
 
+#include <sys/stat.h>
+
 #include <cstring>
 
 #include "autograd/core/check.hpp"
@@ -39,7 +41,9 @@ NewFolder::NewFolder(const std::string& path) : path_(fs::absolute(path).lexical
   std::string name = (path_.parent_path() / ("." + path_.filename().string() + ".heed-XXXXXX")).string();
   require<ConfigError>(::mkdtemp(name.data()) != nullptr, "{} cannot be made: {}", shown, std::strerror(errno));
   working_path_ = name;
-  fs::permissions(working_path_, fs::perms(0755), error);  // mkdtemp: for the owner alone
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  fs::permissions(working_path_, fs::perms(0777 & ~mask), error);  // mkdtemp: for the owner alone
 }
 
 NewFolder::~NewFolder() {

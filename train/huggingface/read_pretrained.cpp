@@ -11,7 +11,8 @@ namespace heed::train {
 namespace {
 
 CheckpointContent content_of(const std::string& path) {
-  if (std::filesystem::exists(std::filesystem::path(path) / "config.json")) return import_model(path).content;
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::path(path) / "config.json", ignored)) return import_model(path).content;
   return load_checkpoint(checkpoint_of(path));
 }
 

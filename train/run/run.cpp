@@ -21,16 +21,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// nullptr without train.init_from. A resumed run reads it again, for its tokenizer.
-std::unique_ptr<const Pretrained> pretrained_of(const Config& config, const RunOptions& options,
-                                                comm::ProcessGroup& ranks) {
-  std::unique_ptr<const Pretrained> pretrained;
-  if (config.train.init_from.empty()) return pretrained;
-  comm::check_on_all_ranks(
-      ranks, [&] { pretrained = std::make_unique<const Pretrained>(options.read_pretrained(config.train.init_from)); });
-  return pretrained;
-}
-
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 class Run {
@@ -41,7 +31,7 @@ class Run {
         plot_(options.plot),
         png_(options.png),
         ranks_(ranks),
-        pretrained_(pretrained_of(config, options, ranks)),
+        pretrained_(read_on_all_ranks(config, options.resume, options.read_pretrained, ranks)),
         trainer_(config, ranks, comm::make_communicator, pretrained_.get()),
         checkpoints_(config.train.run_dir, config.train.keep_checkpoints),
         reporter_(trainer_),
@@ -168,7 +158,7 @@ class Run {
     state_.tokens += result.targets;
     if (layers) write_log([&](RunLog& log) { log.write(result.step, layers->measure()); });
     if (!measured_) {
-      if (result.step == 1) reporter_.check_first_loss(result.loss);
+      if (result.step == 1 && config_.train.init_from.empty()) reporter_.check_first_loss(result.loss);
       reporter_.line(measured_memory(memory_report(trainer_.device())));
       measured_ = true;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "train/comm/agreement.hpp"
 #include "train/config/config_schema.hpp"
 
 namespace heed::train {
@@ -20,7 +21,31 @@ void copy_first(const Tensor& to, const Tensor& from) {
   std::transform(source, source + count, to.data<To>(), [](From value) { return static_cast<To>(value); });
 }
 
+// A text is tokenized by the pretrained tokenizer, so the keys of another one would have no effect. config.toml of a
+// run that is resumed has them, with their defaults.
+void require_no_tokenizer_keys(const Pretrained& pretrained, const Config& config) {
+  if (pretrained.tokenizer == nullptr || config.data.source != DataSource::text) return;
+  for (const char* key : {"data.tokenizer", "data.tokenizer_file", "data.vocab_size"}) {
+    require<ConfigError>(!config.given.contains(key),
+                         "key {} has no effect: train.init_from has a tokenizer, \"{}\": remove the key", key,
+                         data::tokenizer_name(pretrained.tokenizer->kind()));
+  }
+}
+
 }  // namespace
+
+std::unique_ptr<const Pretrained> read_on_all_ranks(const Config& config, bool is_resumed, const ReadPretrained& read,
+                                                    comm::ProcessGroup& ranks) {
+  std::unique_ptr<const Pretrained> pretrained;
+  // Also without init_from: a rank with another config must not miss the exchange.
+  comm::check_on_all_ranks(ranks, [&] {
+    if (config.train.init_from.empty()) return;
+    require<ValueError>(static_cast<bool>(read), "train.init_from is set, but there is no function to read it");
+    pretrained = std::make_unique<const Pretrained>(read(config.train.init_from));
+    if (!is_resumed) require_no_tokenizer_keys(*pretrained, config);
+  });
+  return pretrained;
+}
 
 int64_t Pretrained::vocab_size() const {
   const auto embedding = parameters.find("token_embedding.weight");
@@ -42,11 +67,21 @@ void require_same_architecture(const Pretrained& pretrained, const Config& confi
   require<ConfigError>(config.model.seq_len <= most,
                        "train.init_from: {} has positions for {} tokens, model.seq_len is {}: lower it to {}",
                        pretrained.name, most, config.model.seq_len, most);
-  require<ConfigError>(pretrained.tokenizer == nullptr || !config.given.contains("data.tokenizer") ||
-                           config.data.tokenizer == pretrained.tokenizer->kind(),
-                       "data.tokenizer = \"{}\" is not that of train.init_from, which is \"{}\": remove the key",
-                       data::tokenizer_name(config.data.tokenizer),
-                       pretrained.tokenizer == nullptr ? "" : data::tokenizer_name(pretrained.tokenizer->kind()));
+  const bool is_text = pretrained.tokenizer != nullptr && config.data.source == DataSource::text;
+  const bool by_lines = config.data.split == data::TextSplit::lines;
+  require<ConfigError>(!is_text || by_lines == pretrained.tokenizer->end_token().has_value(),
+                       "train.init_from: the tokenizer of {} has {} token for the end of a line: set data.split to "
+                       "\"{}\"",
+                       pretrained.name, by_lines ? "no" : "a", by_lines ? "position" : "lines");
+}
+
+void require_same_tokenizer(const Pretrained& pretrained, const data::Tokenizer* tokenizer) {
+  const bool is_same = pretrained.tokenizer == nullptr || tokenizer == nullptr ||
+                       pretrained.tokenizer->serialize() == tokenizer->serialize();
+  require<ConfigError>(is_same,
+                       "train.init_from: the tokenizer of the data is not that of {}: prepare the token file with that "
+                       "one, or use data.source = \"text\"",
+                       pretrained.name);
 }
 
 void copy_parameters(const Pretrained& pretrained, const nn::ParameterStore& store) {

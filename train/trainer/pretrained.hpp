@@ -9,6 +9,7 @@
 
 #include "data/text/tokenizer.hpp"
 #include "nn/parameter_store.hpp"
+#include "train/comm/process_group.hpp"
 #include "train/config/config.hpp"
 
 namespace heed::train {
@@ -25,10 +26,19 @@ struct Pretrained {
 // Reads the value of train.init_from. Called on each rank.
 using ReadPretrained = std::function<Pretrained(const std::string& path)>;
 
+// nullptr without train.init_from. A resumed run reads it again, for its tokenizer. Collective: every rank calls it.
+// Throws ConfigError if the keys of a new run name another tokenizer than that of the pretrained model; on several
+// ranks CollectiveError on all of them if one fails.
+std::unique_ptr<const Pretrained> read_on_all_ranks(const Config& config, bool is_resumed, const ReadPretrained& read,
+                                                    comm::ProcessGroup& ranks);
+
 // Throws ConfigError unless the [model] tables agree in every key that is not about training alone (dropout, initial
-// weights), with seq_len at most that of the pretrained model if positions are learned; or if a text is to be tokenized
-// otherwise.
+// weights), with seq_len at most that of the pretrained model if positions are learned; or if data.split and the
+// tokenizer do not fit together.
 void require_same_architecture(const Pretrained& pretrained, const Config& config);
+
+// Throws ConfigError if the dataset, such as a token file, has another tokenizer than the pretrained model.
+void require_same_tokenizer(const Pretrained& pretrained, const data::Tokenizer* tokenizer);
 
 // Copies the parameters into the store, converted to its dtype. Rows of the vocabulary beyond that of the pretrained
 // model keep their values, and of learned positions the first are copied. Throws ConfigError for a parameter that one

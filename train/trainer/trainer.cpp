@@ -24,7 +24,7 @@ std::string config_without_paths(Config config) {
   config.data.path.clear();
   config.data.tokenizer_file.clear();
   config.train.run_dir.clear();
-  config.train.init_from.clear();
+  config.train.init_from = config.train.init_from.empty() ? "" : "set";
   return config_to_toml(config);
 }
 
@@ -89,9 +89,12 @@ void Trainer::build(const Pretrained* pretrained) {
   advise_on_training_memory();
   // Checked before the data is read, and again once the data determines the vocabulary size.
   require_host_memory(config_, device, false, ranks_.is_root());
+  require<ValueError>(pretrained != nullptr || config_.train.init_from.empty(),
+                      "Trainer: train.init_from is set, and no pretrained model is given");
   if (pretrained != nullptr) require_same_architecture(*pretrained, config_);
   dataset_ = make_dataset(config_, pretrained == nullptr ? nullptr : pretrained->tokenizer,
                           ranks_.is_root() ? text_progress() : data::Progress());
+  if (pretrained != nullptr) require_same_tokenizer(*pretrained, dataset_->tokenizer());
   // A pretrained model may have more tokens than its tokenizer.
   const int64_t vocab_size = std::max(dataset_->vocab_size(), pretrained == nullptr ? 0 : pretrained->vocab_size());
   set_from_data(config_.model, config_.data, vocab_size, dataset_->tokenizer());

@@ -140,7 +140,15 @@ class HuggingFace(command_line.CommandLine):
         (self.folder / "abcd.txt").write_text("abcx" * 300)
         self.assert_error(self.run_heed("train", self.config, "run_dir=three", "init_from=one"), 3, "x")
         self.assert_error(self.run_heed("train", self.config, "run_dir=three", "init_from=one", "tokenizer=byte"), 2,
-                          'data.tokenizer = "byte"', '"char"', "remove the key")  # fmt: skip
+                          "data.tokenizer has no effect", '"char"', "remove the key")  # fmt: skip
+        # config.toml of the run has data.tokenizer, which must not keep it from being resumed.
+        (self.folder / "abcd.txt").write_text("abcdab" * 200)
+        self.do("train", "two", "--resume", "steps=3")
+        self.assert_error(self.run_heed("train", self.config, "run_dir=three", "init_from=one", "split=lines"), 2,
+                          "token for the end of a line", 'data.split to "position"')  # fmt: skip
+        self.do("data", "prepare", "abcd.txt", "tokens.h5", "--tokenizer", "byte")
+        self.assert_error(self.run_heed("train", self.config, "run_dir=three", "init_from=one", "source=tokens",
+                                        "data.path=tokens.h5"), 2, "the tokenizer of the data is not that of")  # fmt: skip
 
 
 if __name__ == "__main__":
