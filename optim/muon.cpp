@@ -30,8 +30,10 @@ Muon::Muon(std::vector<ParameterSpan> spans, std::vector<Tensor> matrices, const
   require<ValueError>(options.momentum >= 0 && options.momentum < 1,
                       "Muon: momentum is {}, it must be at least 0 and below 1", options.momentum);
   require_not_negative("weight_decay", options.weight_decay);
+  require_not_negative("padding", static_cast<double>(options.padding));
   check(options.others);
   find_pieces();
+  require_no_other_parameters();
   make_batches();
   for (size_t span = 0; span < this->spans().size(); ++span) {
     m_.push_back(add_state("m", span));
@@ -58,6 +60,28 @@ void Muon::find_pieces() {
     }
     require<ValueError>(gather_ || (pieces.size() == 1 && pieces[0].count == whole.numel()),
                         "Muon: matrix {} is not within the gradients of one span", matrix);
+  }
+}
+
+void Muon::require_no_other_parameters() const {
+  std::vector<std::vector<std::pair<int64_t, int64_t>>> covered(spans().size());  // of each span: begin and end
+  for (const std::vector<Piece>& pieces : pieces_) {
+    for (const Piece& piece : pieces) covered[piece.span].emplace_back(piece.in_span, piece.in_span + piece.count);
+  }
+  for (size_t span = 0; span < covered.size(); ++span) {
+    if (!has_matrices_[span]) continue;
+    const int64_t size = spans()[span].gradients.numel();
+    covered[span].emplace_back(size, size);
+    std::sort(covered[span].begin(), covered[span].end());
+    int64_t end = 0;
+    for (const auto& [next, next_end] : covered[span]) {
+      require<ValueError>(
+          next - end <= options_.padding,
+          "Muon: span {} has {} elements in a row outside of its matrices, at most {} are allowed: nothing would "
+          "update them, so give other parameters a span of their own",
+          span, next - end, options_.padding);
+      end = std::max(end, next_end);
+    }
   }
 }
 

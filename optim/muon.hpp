@@ -27,19 +27,20 @@ struct MuonOptions {
   double weight_decay = 0.1;
   Scale scale = Scale::match_rms_adamw;
   AdamWOptions others = {};  // of the parameters that are no hidden matrices
+  int64_t padding = 0;       // the most elements in a row of a span with matrices that belong to no parameter
 };
 
 class Muon final : public Optimizer {
  public:
   // matrices: the gradient of each hidden matrix, (rows, columns), in the memory of the gradients of the spans. Those
   // of a projection to queries, keys and values are three matrices, also if one parameter holds them. A span has either
-  // elements of hidden matrices, and none of other parameters, or none.
+  // elements of hidden matrices, and none of other parameters, which nothing would update, or none.
   // gather: for spans that are shards of the parameters of several ranks, whose matrices lie in the spans of several of
   // them. It is called when the spans' gradients have been replaced by u, and copies those of each rank to all others,
   // so that `matrices` are whole.
-  // Throws ValueError for options out of their range, and for a matrix that is not within one span unless `gather` is
-  // given; ShapeError for matrices that are not of two dimensions; and as Optimizer does. State: m of each span, and v
-  // of those without hidden matrices.
+  // Throws ValueError for options out of their range, for a matrix that is not within one span unless `gather` is
+  // given, and for a span with matrices and more than `padding` other elements in a row; ShapeError for matrices that
+  // are not of two dimensions; and as Optimizer does. State: m of each span, and v of those without hidden matrices.
   Muon(std::vector<ParameterSpan> spans, std::vector<Tensor> matrices, const MuonOptions& options,
        std::function<void()> gather = {});
 
@@ -56,6 +57,7 @@ class Muon final : public Optimizer {
   };
 
   void find_pieces();
+  void require_no_other_parameters() const;
   void make_batches();
   std::vector<std::string> moment_names(const Tensor& gradient) const override;
   void update(size_t span, const StepScalars& scalars) override;

@@ -6,6 +6,7 @@
 
 #include "autograd/check/op_case.hpp"
 #include "autograd/ops/rope.hpp"
+#include "nn/position_table.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace heed::nn {
@@ -86,6 +87,22 @@ TEST(RopeTable, Llama3ScalesLongWavelengthsOnly) {
   }
   EXPECT_EQ(kept, 29);
   EXPECT_EQ(divided, 29);
+}
+
+TEST(PositionTable, HasEveryRowAndLeavesTheFirstTableWhereItIs) {
+  std::vector<int64_t> computed;
+  const PositionTable table(4, [&](int64_t rows) {
+    computed.push_back(rows);
+    return zeros({rows, 2}, DType::f64);
+  });
+  const void* const first = table.rows(1).ref().data;
+  for (int64_t count = 1; count <= 20; ++count) {
+    EXPECT_GE(table.rows(count).shape()[0], count);
+    EXPECT_EQ(table.rows(4).ref().data, first) << "a captured graph reads it";
+  }
+  EXPECT_EQ(computed, (std::vector<int64_t>{4, 8, 16, 32}));
+  EXPECT_GE(table.rows(100).shape()[0], 100);
+  EXPECT_FALSE(PositionTable().rows(5));
 }
 
 }  // namespace

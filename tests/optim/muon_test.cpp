@@ -115,6 +115,21 @@ TEST(Muon, TreatsEachMatrixByItself) {
   EXPECT_GT(std::abs(apart[0] - together[0]), test::kSixDigits);
 }
 
+TEST(Muon, RefusesASpanWithOtherParameters) {
+  for (const auto& [first, second] : {std::pair(9, 24), {0, 24}, {0, 15}}) {  // before, between and after the matrices
+    const ParameterSpan span =
+        make_span(DType::f64, random_values(15 + 28 + 9, 0), random_values(15 + 28 + 9, 1), true);
+    const std::vector<Tensor> matrices{matrix_of(span, second, 7, 4), matrix_of(span, first, 3, 5)};
+    try {
+      Muon({span}, matrices, {.padding = 8});
+      ADD_FAILURE() << "accepted " << first << ", " << second;
+    } catch (const ValueError& error) {
+      EXPECT_NE(std::string(error.what()).find("span 0 has 9 elements"), std::string::npos) << error.what();
+    }
+    EXPECT_NO_THROW(Muon({span}, matrices, {.padding = 9}));
+  }
+}
+
 TEST(Muon, ChangesNothingInAStepThatIsNotValid) {
   const TwoMatrices two;
   Muon optimizer({two.span}, two.matrices, {});

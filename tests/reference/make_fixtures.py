@@ -10,7 +10,7 @@ A fixture has the layout of a heed checkpoint (train/checkpoint/hdf5_image.hpp):
     tensors/PRECISION/…       what PyTorch computes in f32 and in f64: logits and gradients/NAME of the first step,
                               losses and norms (before clipping) of all
     texts/config              the resolved config
-    texts/text                of trainer.h5 and trainer_muon.h5: what its config trains on
+    texts/text                what its config trains on, if that is a text: its characters are the vocabulary
 muon.h5 has matrices alone: tensors/CASE/weights, gradients of each step, and what the weights become.
 """
 
@@ -67,6 +67,8 @@ schedule = "wsd"
 decay_steps = 4
 [train]"""
 NGRAM = 'source = "ngram"\nvocab_size = 13\norder = 2'
+ALPHABET = "abcdefghijklm"
+DOCUMENTS = dict(data='source = "text"\npath = "text.txt"\ndocument_separator = "c"', text=8 * ALPHABET)
 CASES = [  # norm, num_kv_heads, tied, position, activation, bias
     ("pre", 6, True, "learned", "gelu", True),
     ("pre", 6, False, "none", "relu", False),
@@ -104,13 +106,22 @@ VARIANTS = {
     "sandwich": dict(norm="sandwich", kv_heads=1),
     "mup": dict(kv_heads=2, tied=False, more="mup_base_width = 5"),
     "mup_tied": dict(norm="post", activation="relu", more="mup_base_width = 40\nlogit_softcap = 3.0", layers=1),
+    # Without biases: the gradient of a key bias is rounding alone, which AdamW turns into whole steps.
+    "documents": dict(**DOCUMENTS, kv_heads=2, bias=False),
+    "documents_rope": dict(**DOCUMENTS, position="rope", heads=3, kv_heads=3, more='rope_base = 50\nsliding_window = 3'),
 }
 TEXT = "bad cafe"  # one window, so every row of every batch; the same again for validation
 
 
-def results(config, weights, inputs, targets, dtype):
+def document_separator(config, text):
+    """The token that ends a document, or None."""
+    separator = config["data"].get("document_separator")
+    return sorted(set(text)).index(separator) if separator else None
+
+
+def results(config, weights, inputs, targets, dtype, separator=None):
     """What a fixture stores of one precision."""
-    model = build(config, weights, dtype)
+    model = build(config, weights, dtype, separator)
     found = {"logits": model(inputs[0]).detach()}
     loss_of(model(inputs[0]), targets[0], (targets[0] != IGNORED).sum()).backward()
     found |= {f"gradients/{name}": parameter.grad.clone() for name, parameter in model.named_parameters()}
@@ -123,8 +134,9 @@ def results(config, weights, inputs, targets, dtype):
 def write_fixture(path, config_text, text, weights, inputs, targets):
     tensors = {f"weights/{name}": values for name, values in weights.items()}
     tensors |= {"inputs": inputs.int(), "targets": targets.int()}
+    config = tomllib.loads(config_text)
     for name, dtype in DTYPES.items():
-        found = results(tomllib.loads(config_text), weights, inputs, targets, dtype)
+        found = results(config, weights, inputs, targets, dtype, document_separator(config, text))
         tensors |= {f"{name}/{key}": values for key, values in found.items()}
     write_tensors(path, tensors, {"config": config_text, "text": text})
 
@@ -162,10 +174,11 @@ def write_muon_fixture(path):
     write_tensors(path, tensors, {})
 
 
-def made_by_heed(heed, config_text, folder):
+def made_by_heed(heed, config_text, folder, text=""):
     """The resolved config and the weights after a run of heed, each weight moved so that no bias is 0, no gain 1."""
     config = pathlib.Path(folder) / "fixture.toml"
     config.write_text(config_text)
+    (pathlib.Path(folder) / "text.txt").write_text(text)
     subprocess.run([heed, "train", config], check=True, cwd=folder, stdout=subprocess.DEVNULL)
     checkpoint = pathlib.Path(folder) / "runs/fixture/checkpoints/last.h5"
     _, weights = read_checkpoint(checkpoint)
@@ -182,11 +195,14 @@ def config_of(settings, **more):
 
 
 def make_case(heed, name, settings):
+    text = settings.get("text", "")
     with tempfile.TemporaryDirectory() as folder:
-        config, weights = made_by_heed(heed, config_of(settings), folder)
+        config, weights = made_by_heed(heed, config_of(settings), folder, text)
     inputs, targets = torch.randint(13, (2, 10, 3, 7))
     targets[torch.rand(targets.shape) < 0.1] = IGNORED
-    write_fixture(FIXTURES / f"{name}.h5", config, "", weights, inputs, targets)
+    if text:  # some documents in most sequences
+        inputs[torch.rand(inputs.shape) < 0.2] = document_separator(tomllib.loads(config), text)
+    write_fixture(FIXTURES / f"{name}.h5", config, text, weights, inputs, targets)
 
 
 def make_variant(heed, name):
@@ -202,14 +218,12 @@ def make_fixtures(heed):
 
     text = dict(data='source = "text"\npath = "text.txt"\nval_fraction = 0.5', clip=1.5, micro=1)
     with tempfile.TemporaryDirectory() as folder:
-        (pathlib.Path(folder) / "text.txt").write_text(TEXT + TEXT)
-        config, weights = made_by_heed(heed, config_of(settings, **text), folder)
+        config, weights = made_by_heed(heed, config_of(settings, **text), folder, TEXT + TEXT)
     tokens = torch.tensor([sorted(set(TEXT)).index(letter) for letter in TEXT])
     inputs, targets = (part.expand(10, 3, 7) for part in (tokens[:-1], tokens[1:]))
     write_fixture(FIXTURES / "trainer.h5", config, TEXT + TEXT, weights, inputs, targets)
     with tempfile.TemporaryDirectory() as folder:
-        (pathlib.Path(folder) / "text.txt").write_text(TEXT + TEXT)
-        config, weights = made_by_heed(heed, BASE.format(**settings).replace("[train]", MUON), folder)
+        config, weights = made_by_heed(heed, BASE.format(**settings).replace("[train]", MUON), folder, TEXT + TEXT)
     write_fixture(FIXTURES / "trainer_muon.h5", config, TEXT + TEXT, weights, inputs, targets)
     write_muon_fixture(FIXTURES / "muon.h5")
 
@@ -219,8 +233,9 @@ def check(path):
     with h5py.File(path) as file:
         inputs, targets = (torch.from_numpy(file[f"tensors/{name}"][:]).long() for name in ("inputs", "targets"))
         stored = {name: file[f"tensors/{name}/losses"][:] for name in DTYPES}
+        separator = document_separator(config, bytes(file["texts/text"][:]).decode())
     for name, dtype in DTYPES.items():
-        found = results(config, weights, inputs, targets, dtype)
+        found = results(config, weights, inputs, targets, dtype, separator)
         for step, (loss, norm) in enumerate(zip(found["losses"].tolist(), found["norms"].tolist())):
             print(f"{name} step {step + 1:2}  loss {loss:.12g}  stored {stored[name][step]:.12g}  norm {norm:.6g}")
 

@@ -150,8 +150,8 @@ def read_checkpoint(path, group="parameters"):
     return config, weights
 
 
-def build(config, weights, dtype):
-    model = Gpt(config["model"], len(weights["token_embedding.weight"])).to(dtype)
+def build(config, weights, dtype, document_separator=None):
+    model = Gpt(config["model"], len(weights["token_embedding.weight"]), document_separator).to(dtype)
     model.load_state_dict({name: values.to(dtype) for name, values in weights.items()}, strict=True)
     return model
 

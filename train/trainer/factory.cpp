@@ -144,7 +144,8 @@ std::unique_ptr<optim::Optimizer> make_plain_optimizer(const Config& config, con
       optim::MuonOptions{.momentum = c.momentum,
                          .weight_decay = c.weight_decay,
                          .scale = is_original ? Scale::original : Scale::match_rms_adamw,
-                         .others = adamw},
+                         .others = adamw,
+                         .padding = comm::GradBuckets::span_multiple(static_cast<int>(config.train.ranks)) - 1},
       gather);
 }
 

@@ -10,6 +10,8 @@ namespace heed {
 template <class Int>
 struct PositionRange {
   Int begin, end;
+
+  HEED_HOST_DEVICE bool contains(PositionRange other) const { return other.begin >= begin && other.end <= end; }
 };
 
 // The mask of one side of a sequence: for queries as rows, the key range of each query; for keys as rows, the range of
@@ -37,10 +39,16 @@ struct MaskRange {
     return rows.begin < rows.end ? PositionRange<Int>{of(rows.begin).begin, of(rows.end - 1).end}
                                  : PositionRange<Int>{0, 0};
   }
+  // The intersection of the ranges of these rows (except masked rows); larger than any range if all are masked.
+  HEED_HOST_DEVICE PositionRange<Int> of_all(PositionRange<Int> rows) const {
+    constexpr Int kEnd = Int{1} << (sizeof(Int) == 4 ? 30 : 61);
+    rows = {larger(rows.begin, first_row), smaller(rows.end, end_row)};
+    return rows.begin < rows.end ? PositionRange<Int>{of(rows.end - 1).begin, of(rows.begin).end}
+                                 : PositionRange<Int>{0, kEnd};
+  }
   // Whether the range of each of these rows (except masked rows) contains all of `columns`: no mask is needed.
   HEED_HOST_DEVICE bool all(PositionRange<Int> rows, PositionRange<Int> columns) const {
-    rows = {larger(rows.begin, first_row), smaller(rows.end, end_row)};
-    return rows.begin >= rows.end || (columns.begin >= of(rows.end - 1).begin && columns.end <= of(rows.begin).end);
+    return of_all(rows).contains(columns);
   }
 
   HEED_HOST_DEVICE static constexpr Int larger(Int a, Int b) { return a > b ? a : b; }

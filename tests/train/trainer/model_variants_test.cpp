@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "autograd/tape.hpp"
 #include "nn/gpt.hpp"
 #include "tests/support/tolerance.hpp"
+#include "tests/train/model_combinations.hpp"
+#include "train/config/config_schema.hpp"
 
 namespace heed::train {
 namespace {
@@ -73,6 +76,37 @@ TEST(ModelVariants, HaveTheParametersThatAreCounted) {
     const nn::Gpt model(config, DType::f32);
     EXPECT_EQ(nn::count_parameters(config).all(), static_cast<double>(model.parameters().parameters())) << name;
   }
+}
+
+// What is compared between devices and ranks has the value of a new variant, too.
+TEST(ModelCombinations, HaveEveryValueOfEveryKeyOfTheSchema) {
+  test::Overrides all;
+  for (const test::Factor& factor : test::model_factors()) {
+    for (const test::Overrides& value : factor) all.insert(all.end(), value.begin(), value.end());
+  }
+  for (const KeySpec& key : schema()) {
+    for (std::string value : key.table == "model" ? key.choices : std::vector<std::string>()) {
+      std::erase(value, '"');
+      EXPECT_NE(std::count(all.begin(), all.end(), key.name + "=" + value), 0)
+          << key.name << " = " << value << " is missing in model_factors()";
+    }
+  }
+}
+
+TEST(CoveringArray, HasEveryPairInFewRows) {
+  const std::vector<size_t> counts{3, 5, 2, 1, 4, 2};
+  const test::CoveringArray array(counts);
+  for (size_t a = 0; a < counts.size(); ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      std::set<std::pair<size_t, size_t>> pairs;
+      for (const auto& row : array.rows()) pairs.emplace(row[a], row[b]);
+      EXPECT_EQ(pairs.size(), counts[a] * counts[b]) << a << ", " << b;
+    }
+  }
+  for (const auto& row : array.rows()) {
+    for (size_t factor = 0; factor < counts.size(); ++factor) EXPECT_LT(row[factor], counts[factor]);
+  }
+  EXPECT_LE(array.rows().size(), 24u) << "at least 5 * 4 are needed";
 }
 
 }  // namespace

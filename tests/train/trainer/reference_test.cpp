@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/tape.hpp"
+#include "data/text/char_tokenizer.hpp"
 #include "optim/adamw.hpp"
 #include "optim/grad_clip.hpp"
 #include "optim/muon.hpp"
@@ -12,6 +13,7 @@
 #include "tests/train/tiny.hpp"
 #include "train/checkpoint/hdf5_image.hpp"
 #include "train/comm/init.hpp"
+#include "train/trainer/factory.hpp"
 #include "train/trainer/parameter_options.hpp"
 #include "train/trainer/trainer.hpp"
 
@@ -69,7 +71,13 @@ void set_weights(const nn::Gpt& model, const CheckpointContent& fixture) {
 
 nn::Gpt make_model(const Config& config, const CheckpointContent& fixture, DType dtype) {
   nn::GptConfig shape = config.model;
-  shape.vocab_size = fixture.tensors.at("weights/token_embedding.weight").shape()[0];
+  std::unique_ptr<data::Tokenizer> tokenizer;
+  if (config.data.source == DataSource::text) {
+    data::CharacterSet characters;
+    characters.add(fixture.text("text"));
+    tokenizer = std::make_unique<data::CharTokenizer>(characters.finish(), false);
+  }
+  set_from_data(shape, config.data, fixture.tensors.at("weights/token_embedding.weight").shape()[0], tokenizer.get());
   return nn::Gpt(shape, dtype);
 }
 
@@ -132,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Models, ReferenceTest,
                                          "gelu_erf", "relu2", "silu", "swiglu", "geglu", "rope", "rope_part",
                                          "rope_llama3", "softcap", "alibi", "window", "attention_only", "rms",
                                          "embedding_norm", "norm_without_gain", "qk_norm", "norms_together", "sandwich",
-                                         "mup", "mup_tied"),
+                                         "mup", "mup_tied", "documents", "documents_rope"),
                          [](const auto& test) { return test.param; });
 
 // The same for the trainer as a whole: batches from a source, micro-batches, schedule, clipping, and Muon for matrices

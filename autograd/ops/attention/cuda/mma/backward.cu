@@ -39,6 +39,7 @@ struct BackwardTiles {
     MmaTile<kOthers, kColumns> k_or_q, v_or_dy;
     Statistics of_query[kOthers];  // if the other side is queries
   } other[2];                      // double buffer
+  KeyRanges<kRows> ranges;         // of the own rows
 };
 
 struct Backward {
@@ -85,14 +86,14 @@ __device__ __forceinline__ void weigh(const AttentionShape& shape, float scale, 
   if (shape.drops) scores.clear_unless(is_kept);
 }
 
-// sums += pairs * tile, for the rows of a warp from `first_row` on and the rows of the tile, `column` and following.
+// sums += pairs * tile, for the rows of a warp with these ranges and the rows of the tile, `column` and following.
 template <int kBlocks, int kColumns>
 __device__ __forceinline__ void add_pairs(const Fragment<kBlocks, kOthers>& pairs,
                                           const MmaTile<kOthers, kColumns>& tile, Fragment<kBlocks, kColumns>& sums,
-                                          bool exact, const MaskRange& mask_range, int first_row, int column) {
+                                          bool exact, const Span* ranges, int column) {
   const PackedWeights<kBlocks, kOthers> packed(pairs);
   if (exact) {
-    add_seen(packed, tile, sums, mask_range, first_row, column);
+    add_seen(packed, tile, sums, ranges, column);
   } else {
     add_weighted(packed, tile, sums);
   }
@@ -110,6 +111,8 @@ __global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(cons
   const int row = warp_of_thread() * 16 * kBlocks, first = query + row;  // the warp's, in tile and sequence
   const Span part{mask_range.first_row, mask_range.end_row}, mine{first, first + 16 * kBlocks};
   const Span keys = mask_range.of_any({query, query + kRows}), keys_of_warp = mask_range.of_any(mine);
+  const Span keys_of_all = mask_range.of_all(mine);
+  const Span* ranges = tiles.ranges.of + row;
   const auto k = rows_of<__nv_bfloat16>(p.k, place.batch, kv_head);
   const auto v = rows_of<__nv_bfloat16>(p.v, place.batch, kv_head);
   const auto load = [&](int buffer, int key) {
@@ -119,6 +122,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(cons
   tiles.q_or_k.load_async(rows_of<__nv_bfloat16>(p.q, place.batch, place.head), shape.head_size, query, part);
   tiles.dy_or_v.load_async(rows_of<__nv_bfloat16>(p.dy, place.batch, place.head), shape.head_size, query, part);
   cp_async_commit();
+  tiles.ranges.set(mask_range, query);
   const Alibi alibi(shape, place.head);
   Statistics statistics[kBlocks][2];
 #pragma unroll
@@ -148,12 +152,11 @@ __global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(cons
       }
       auto scores = products<kBlocks>(tiles.q_or_k, row, other.k_or_q);
       auto dscores = products<kBlocks>(tiles.dy_or_v, row, other.v_or_dy);
-      const bool all = mask_range.all(mine, {key, key + kOthers});
+      const bool all = keys_of_all.contains({key, key + kOthers});
       if (alibi.is_on()) scale_and_add_bias<true>(scores, shape.scale_log2, alibi, first, key);
       weigh(shape, alibi.is_on() ? 1.0f : shape.scale_log2, scores, dscores, all,
-            FragmentKeyRanges<kBlocks>(mask_range, first, key), kept,
-            [&](int m, int, int e) { return statistics[m][e / 2]; });
-      add_pairs(dscores, other.k_or_q, dq, pass > 0 && !all, mask_range, first, key);
+            FragmentKeyRanges<kBlocks>(ranges, key), kept, [&](int m, int, int e) { return statistics[m][e / 2]; });
+      add_pairs(dscores, other.k_or_q, dq, pass > 0 && !all, ranges, key);
     }
     cp_async_wait<0>();
     if (!masks_partially(shape) || !__syncthreads_or(dq.holds_nan())) break;
@@ -175,6 +178,8 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
   const int row = warp_of_thread() * 16 * kBlocks, first = key + row;  // the warp's, in tile and sequence
   const Span part{mask_range.first_row, mask_range.end_row}, mine{first, first + 16 * kBlocks};
   const Span queries = mask_range.of_any({key, key + kRows}), queries_of_warp = mask_range.of_any(mine);
+  const Span queries_of_all = mask_range.of_all(mine);
+  const Span* ranges = tiles.ranges.of + row;
   const int thread = static_cast<int>(threadIdx.x);
 
   // The loop over query tiles, one head after the other.
@@ -205,6 +210,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
   tiles.q_or_k.load_async(rows_of<__nv_bfloat16>(p.k, place.batch, place.head), shape.head_size, key, part);
   tiles.dy_or_v.load_async(rows_of<__nv_bfloat16>(p.v, place.batch, place.head), shape.head_size, key, part);
   cp_async_commit();
+  tiles.ranges.set(mask_range, key);
   Fragment<kBlocks, kColumns> dk, dv;
 #pragma unroll 1
   for (int pass = 0; pass < 2; ++pass) {
@@ -232,15 +238,15 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
         }
         auto scores = products<kBlocks>(tiles.q_or_k, row, other.k_or_q);
         auto dscores = products<kBlocks>(tiles.dy_or_v, row, other.v_or_dy);
-        const bool all = mask_range.all(mine, {now.query, now.query + kOthers});
+        const bool all = queries_of_all.contains({now.query, now.query + kOthers});
         const Alibi alibi(shape, now.head);
         if (alibi.is_on()) scale_and_add_bias<false>(scores, shape.scale_log2, alibi, first, now.query);
         weigh(shape, alibi.is_on() ? 1.0f : shape.scale_log2, scores, dscores, all,
-              FragmentKeyRanges<kBlocks>(mask_range, first, now.query), kept,
+              FragmentKeyRanges<kBlocks>(ranges, now.query), kept,
               [&](int, int j, int e) { return other.of_query[8 * j + pair() + e % 2]; });
         const bool exact = pass > 0 && !all;
-        if (p.dv.data != nullptr) add_pairs(scores, other.v_or_dy, dv, exact, mask_range, first, now.query);
-        if (p.dk.data != nullptr) add_pairs(dscores, other.k_or_q, dk, exact, mask_range, first, now.query);
+        if (p.dv.data != nullptr) add_pairs(scores, other.v_or_dy, dv, exact, ranges, now.query);
+        if (p.dk.data != nullptr) add_pairs(dscores, other.k_or_q, dk, exact, ranges, now.query);
       }
       keep(buffer ^ 1, next_statistics);
     }

@@ -4,7 +4,7 @@
 // loops over the tiles of 64 keys (32 if the head size is above 64) in the key range of any of them; a warp skips tiles
 // outside the key ranges of its queries. Copies are asynchronous: v is copied during S = q k^T, the next k during
 // softmax and P v.
-// Memory: q and y once; k and v once for each 128 queries, mostly from L2. At most 51 KiB of shared memory; the
+// Memory: q and y once; k and v once for each 128 queries, mostly from L2. At most 52 KiB of shared memory; the
 // registers allow two thread blocks per multiprocessor.
 // Work: 4 Tq Tk D FLOPs per head, half of that if causal, and one exp2 per element of P. 16 mma instructions take 16
 // cycles of an H100's tensor cores at their peak; shared memory is read for 24 cycles for them in S and for 16 in P v.
@@ -33,6 +33,7 @@ struct ForwardTiles {
   static constexpr int kKeys = keys_of_tile<kColumns>;
   MmaTile<kQueries, kColumns> q;
   MmaTile<kKeys, kColumns> k, v;
+  KeyRanges<kQueries> ranges;
 };
 
 struct Forward {
@@ -97,31 +98,36 @@ class ForwardBlock {
       : p_(p),
         tiles_(tiles),
         place_(place_of(blockIdx.x, p.shape.batch, p.shape.heads, (p.shape.queries + kQueries - 1) / kQueries, true)),
-        mask_range_(mask_of(p.shape, place_.batch).of_queries),
         query_(place_.tile * kQueries + warp_of_thread() * kRowsOfWarp) {}
 
   __device__ void run() {
     const int first = place_.tile * kQueries;
-    tiles_.q.load_async(rows_of<__nv_bfloat16>(p_.q, place_.batch, place_.head), p_.shape.head_size, first, part());
-    const Span keys = mask_range_.of_any({first, first + kQueries});
+    const MaskRange mask_range = mask_of(p_.shape, place_.batch).of_queries;
+    const Span keys = mask_range.of_any({first, first + kQueries}), queries{query_, query_ + kRowsOfWarp};
+    tiles_.q.load_async(rows_of<__nv_bfloat16>(p_.q, place_.batch, place_.head), p_.shape.head_size, first,
+                        {mask_range.first_row, mask_range.end_row});
+    tiles_.ranges.set(mask_range, first);
 #pragma unroll 1
     for (int exact = 0; exact < 2; ++exact) {
-      run_over(keys, exact > 0);
+      run_over(keys, mask_range.of_any(queries), mask_range.of_all(queries), exact > 0);
       if (!masks_partially(p_.shape) || !__syncthreads_or(sums_.holds_nan())) break;
     }
-    finish();
+    finish(part());
   }
 
  private:
   static constexpr int kKeys = keys_of_tile<kColumns>;
 
-  __device__ Span part() const { return {mask_range_.first_row, mask_range_.end_row}; }
+  __device__ Span part() const {
+    const MaskRange mask_range = mask_of(p_.shape, place_.batch).of_queries;
+    return {mask_range.first_row, mask_range.end_row};
+  }
 
-  __device__ __forceinline__ void run_over(Span keys, bool exact) {
+  __device__ __forceinline__ void run_over(Span keys, Span seen_by_warp, Span seen_by_all, bool exact) {
     const int kv_head = place_.head / (p_.shape.heads / p_.shape.kv_heads);
     const auto k = rows_of<__nv_bfloat16>(p_.k, place_.batch, kv_head);
     const auto v = rows_of<__nv_bfloat16>(p_.v, place_.batch, kv_head);
-    const Span queries{query_, query_ + kRowsOfWarp}, seen_by_warp = mask_range_.of_any(queries);
+    const Span* ranges = tiles_.ranges.of + warp_of_thread() * kRowsOfWarp;
     sums_ = {};
     softmax_ = {};
     const int first = keys.begin / kKeys * kKeys;
@@ -146,7 +152,7 @@ class ForwardBlock {
       if (key + kKeys < keys.end) tiles_.k.load_async(k, p_.shape.head_size, key + kKeys, keys);
       cp_async_commit();
       if (!takes_part) continue;
-      const bool all = mask_range_.all(queries, {key, key + kKeys});
+      const bool all = seen_by_all.contains({key, key + kKeys});
       float scale = fabsf(p_.shape.scale_log2);
       if (const Alibi alibi(p_.shape, place_.head); alibi.is_on()) {
         scale_and_add_bias<true>(weights, p_.shape.scale_log2, alibi, query_, key);
@@ -154,14 +160,14 @@ class ForwardBlock {
       } else if (p_.shape.scale_log2 < 0) {
         weights.scale(-1);
       }
-      if (!all) mask_scores(weights, FragmentKeyRanges<kBlocks>(mask_range_, query_, key));
+      if (!all) mask_scores(weights, FragmentKeyRanges<kBlocks>(ranges, key));
       softmax_.take(weights, scale, sums_);
       if (p_.shape.drops) {
         weights.clear_unless([&](int m, int j, int e) { return (kept[m] >> (4 * j + e) & 1u) != 0; });
       }
       const PackedWeights<kBlocks, kKeys> packed(weights);
       if (exact && !all) {
-        add_seen(packed, tiles_.v, sums_, mask_range_, query_, key);
+        add_seen(packed, tiles_.v, sums_, ranges, key);
       } else {
         add_weighted(packed, tiles_.v, sums_);
       }
@@ -169,7 +175,7 @@ class ForwardBlock {
     cp_async_wait<0>();
   }
 
-  __device__ __forceinline__ void finish() {
+  __device__ __forceinline__ void finish(Span part) {
 #pragma unroll
     for (int n = 0; n < 2 * kBlocks; ++n) {
       const OnlineSoftmax& softmax = softmax_.row[n / 2][n % 2];
@@ -182,18 +188,16 @@ class ForwardBlock {
       const int row = query_ + 8 * n + group();
       if (pair() == 0 && row < p_.shape.queries) {
         const int64_t head = static_cast<int64_t>(place_.batch) * p_.shape.heads + place_.head;
-        p_.lse[head * p_.shape.queries + row] =
-            row >= part().begin && row < part().end ? softmax.log_sum(total) : INFINITY;
+        p_.lse[head * p_.shape.queries + row] = row >= part.begin && row < part.end ? softmax.log_sum(total) : INFINITY;
       }
     }
     store_rows(rows_of<__nv_bfloat16>(p_.y, place_.batch, place_.head), p_.shape.head_size, query_, p_.shape.queries,
-               part(), sums_, false);
+               part, sums_, false);
   }
 
   const Forward& p_;
   ForwardTiles<kColumns>& tiles_;
   const Place place_;
-  const MaskRange mask_range_;
   const int query_;  // the first query of the warp
   Fragment<kBlocks, kColumns> sums_;
   SoftmaxRows softmax_;

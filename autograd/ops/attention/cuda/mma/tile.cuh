@@ -171,15 +171,29 @@ __device__ __forceinline__ void add_weighted(const PackedWeights<kBlocks, kOther
   }
 }
 
-// The ranges (MaskRange) of the rows of a lane, relative to the first column `column` of a tile of the other side.
+// The ranges (MaskRange) of the rows of a thread block, in shared memory, where they take no registers. After set() a
+// barrier must follow.
+template <int kRows>
+struct KeyRanges {
+  static_assert(kRows <= kMmaThreads);
+  Span of[kRows];
+
+  __device__ __forceinline__ void set(const MaskRange& mask_range, int first_row) {
+    const int row = static_cast<int>(threadIdx.x);
+    if (row < kRows) of[row] = mask_range.of(first_row + row);
+  }
+};
+
+// The ranges of the rows of a lane, relative to the first column `column` of a tile of the other side. ranges: of the
+// rows of the warp.
 template <int kBlocks>
 struct FragmentKeyRanges {
   Span of[kBlocks][2];
 
-  __device__ FragmentKeyRanges(const MaskRange& mask_range, int first_row, int column) {
+  __device__ FragmentKeyRanges(const Span* ranges, int column) {
 #pragma unroll
     for (int n = 0; n < 2 * kBlocks; ++n) {
-      const Span span = mask_range.of(first_row + 8 * n + group());
+      const Span span = ranges[8 * n + group()];
       of[n / 2][n % 2] = {span.begin - column, span.end - column};
     }
   }
@@ -195,13 +209,13 @@ struct FragmentKeyRanges {
 template <int kBlocks, int kOthers, int kColumns>
 __device__ __forceinline__ void add_seen(const PackedWeights<kBlocks, kOthers>& weights,
                                          const MmaTile<kOthers, kColumns>& b, Fragment<kBlocks, kColumns>& sums,
-                                         const MaskRange& mask_range, int first_row, int column) {
+                                         const Span* ranges, int column) {
 #pragma unroll
   for (int n = 0; n < 2 * kBlocks; ++n) {
     const int m = n / 2, half = n % 2 * 2;
 #pragma unroll 1
     for (int r = 0; r < 8; ++r) {
-      const Span seen = mask_range.of(first_row + 8 * n + r);
+      const Span seen = ranges[8 * n + r];
       const auto mask_of_pair = [&](int k) {
         const int first = column + k + pair();
         return (first >= seen.begin && first < seen.end ? 0xFFFFu : 0u) |
