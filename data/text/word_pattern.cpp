@@ -193,7 +193,7 @@ WordPattern::Search::Match WordPattern::Search::match(int64_t from, bool is_pref
                   static_cast<PCRE2_SIZE>(from), PCRE2_NO_UTF_CHECK | (is_prefix ? PCRE2_PARTIAL_HARD : 0u),
                   memory_->data.get(), memory_->context.get());
   if (result == PCRE2_ERROR_NOMATCH) return {};
-  if (result == PCRE2_ERROR_PARTIAL) return {Match::Status::open};
+  if (result == PCRE2_ERROR_PARTIAL) return {Match::Status::partial};
   if (result < 0) {
     throw DataError(fmt::format("the regular expression {} takes too long for a text of {} bytes: {}",
                                 quoted_start(pattern_.source_), text_.size(), error_message(result)));

@@ -36,12 +36,12 @@ class WordPattern {
     Search& operator=(const Search&) = delete;
 
     struct Match {
-      enum class Status { found, none, open } status = Status::none;
+      enum class Status { found, none, partial } status = Status::none;
       int64_t begin = 0, end = 0;
     };
     // The first match that begins at `from` or later. Throws DataError if it takes too many steps.
     Match next(int64_t from) { return match(from, false); }
-    // The same for the beginning of a longer text: open if the text after the end could change the match.
+    // The same for the beginning of a longer text: partial if the text after the end could change the match.
     Match next_of_prefix(int64_t from) { return match(from, true); }
 
    private:

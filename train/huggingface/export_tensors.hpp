@@ -1,13 +1,12 @@
 // The tensors of a model class, computed from the parameters of a heed model.
 //
 // What the class has no setting for moves into the weights, without a change of the logits but for rounding:
-//   muP                the scale of attention scores into the queries, or into the gain of their norm; the factor
-//   before
-//                      the head into the gain of the last norm, or into the head
-//   no gain, no bias   ones, zeros
-//   attention only     an MLP of one feature with weights 0
-//   sinusoidal         the table as position embeddings; without positions a table of zeros
-//   shared kv heads    repeated, in classes that have none
+//   muP                 the scale of attention scores: into the queries, or into the gain of their norm;
+//                       the output multiplier: into the gain of the last norm, or into the head
+//   no gain, no bias    ones, zeros
+//   attention only      an MLP of one feature with weights 0
+//   sinusoidal, none    the table of sines, or zeros, as position embeddings
+//   grouped kv heads    repeated, for classes that have no groups
 #pragma once
 
 #include <functional>
@@ -25,7 +24,8 @@ struct ExportTensor {
   std::function<Matrix()> values;  // computed when it is called, so that one tensor at a time is in memory
 };
 
-// The class must have no misfits with weights.model(). The tensors keep references to both.
+// The class must support all settings of weights.model(), see unsupported_settings. The tensors keep references to
+// both.
 std::vector<ExportTensor> export_tensors(const ModelClass& one, const ModelWeights& weights);
 
 // Whether the head of the exported model is its token embedding.

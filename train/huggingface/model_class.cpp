@@ -13,7 +13,7 @@ namespace {
 using nn::Activation, nn::GptConfig, nn::NormKind, nn::NormPosition, nn::Position;
 
 // Collects the keys whose values a class does not support.
-class Misfits {
+class Unsupported {
  public:
   void unless(bool fits, std::string_view key, std::string_view value) {
     if (!fits) found_.push_back(fmt::format("model.{} = {}", key, value));
@@ -62,8 +62,8 @@ bool biases_fit(const ModelClass& one, const GptConfig& model) {
 
 }  // namespace
 
-std::vector<std::string> misfits(const ModelClass& one, const GptConfig& model) {
-  Misfits found;
+std::vector<std::string> unsupported_settings(const ModelClass& one, const GptConfig& model) {
+  Unsupported found;
   const bool is_rope = model.position == Position::rope;
   found.unless_text(one.norm == model.norm, "norm", text(model.norm));
   found.unless_text(one.norm_position == model.norm_position, "norm_position", text(model.norm_position));
@@ -96,7 +96,7 @@ const ModelClass& choose_model_class(const GptConfig& model) {
   const ModelClass* nearest = nullptr;
   std::vector<std::string> fewest;
   for (const ModelClass& one : model_classes()) {
-    std::vector<std::string> found = misfits(one, model);
+    std::vector<std::string> found = unsupported_settings(one, model);
     if (found.empty()) return one;
     if (nearest == nullptr || found.size() < fewest.size()) {
       nearest = &one;

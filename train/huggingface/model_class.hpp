@@ -68,10 +68,10 @@ std::span<const ModelClass> model_classes();
 const ModelClass* find_model_class(std::string_view model_type);
 
 // What this class cannot compute, each as `model.norm = "layer"`; empty if it computes the model exactly.
-std::vector<std::string> misfits(const ModelClass& one, const nn::GptConfig& model);
+std::vector<std::string> unsupported_settings(const ModelClass& one, const nn::GptConfig& model);
 
-// The first class without misfits. Throws ConfigError if there is none: one line with the class that has the fewest
-// misfits, and what they are.
+// The first class that supports all settings. Throws ConfigError if there is none: one line with the class that lacks
+// the fewest, and which these are.
 const ModelClass& choose_model_class(const nn::GptConfig& model);
 
 // The value of the key of [model], as in a config file without quotes.

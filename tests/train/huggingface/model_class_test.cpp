@@ -45,7 +45,7 @@ TEST(ModelClass, ReportsJustTheKeysThatDoNotFit) {
   struct Change {
     const char* name;  // of the case that fits
     std::function<void(GptConfig&)> change;
-    const char* misfit;
+    const char* unsupported;
   };
   const Change changes[] = {
       {"mistral", [](GptConfig& m) { m.norm = NormKind::layer; }, "model.norm = \"layer\""},
@@ -77,9 +77,9 @@ TEST(ModelClass, ReportsJustTheKeysThatDoNotFit) {
     const ExportCase fitting = test::export_case(one.name);
     const ModelClass& its_class = *find_model_class(fitting.model_type);
     GptConfig model = test::case_model(fitting);
-    EXPECT_EQ(misfits(its_class, model), Texts()) << one.name;
+    EXPECT_EQ(unsupported_settings(its_class, model), Texts()) << one.name;
     one.change(model);
-    EXPECT_EQ(misfits(its_class, model), Texts{one.misfit}) << one.name;
+    EXPECT_EQ(unsupported_settings(its_class, model), Texts{one.unsupported}) << one.name;
   }
 }
 
@@ -108,13 +108,14 @@ TEST(ModelClass, EachCombinationHasAClassOrAReason) {
           const std::string chosen = choice(model);
           const ModelClass* found = find_model_class(chosen);
           if (found != nullptr) {
-            EXPECT_EQ(misfits(*found, model), Texts());
+            EXPECT_EQ(unsupported_settings(*found, model), Texts());
             ++fitting;
             continue;
           }
           EXPECT_NE(chosen.find(" does not support model."), std::string::npos) << chosen;
           EXPECT_EQ(chosen.find('\n'), std::string::npos) << chosen;
-          for (const ModelClass& one : model_classes()) EXPECT_FALSE(misfits(one, model).empty()) << chosen;
+          for (const ModelClass& one : model_classes())
+            EXPECT_FALSE(unsupported_settings(one, model).empty()) << chosen;
         }
       }
     }
