@@ -1,10 +1,7 @@
 """The faults that mutants.py plants."""
 
-from collections import namedtuple
-
-# `old` in `file` becomes `new`. tests: "target filter", a test executable and its gtest filter; ranks_tests is run on 2
-# ranks, and for the target heed the filter is a regular expression of ctest.
-Mutant = namedtuple("Mutant", "name file old new tests")
+from model_faults import MODEL_FAMILY
+from mutant import Mutant
 
 OPTIM = [
     Mutant(
@@ -430,4 +427,4 @@ PLOT = [
     ),
 ]
 
-MUTANTS = OPTIM + DATA + NN + TRAIN + AUTOGRAD + CUDA + ABLATE + PLOT
+MUTANTS = OPTIM + DATA + NN + TRAIN + AUTOGRAD + CUDA + ABLATE + PLOT + MODEL_FAMILY

@@ -1,0 +1,343 @@
+"""The faults of what makes the members of the model family: positions, windows, documents, Muon, EMA, muP."""
+
+from mutant import Mutant
+
+OPTIM = [
+    Mutant(
+        "newton_schulz_of_other_coefficients",
+        "optim/newton_schulz.hpp",
+        "kA = 3.4445,",
+        "kA = 3.4465,",
+        "optim_tests NewtonSchulz.*",
+    ),
+    Mutant(
+        "newton_schulz_of_four_steps",
+        "optim/newton_schulz.hpp",
+        "kSteps = 5;",
+        "kSteps = 4;",
+        "optim_tests NewtonSchulz.*",
+    ),
+    Mutant(
+        "muon_scale_of_the_smaller_side",
+        "optim/muon.cpp",
+        "0.2 * std::sqrt(std::max(r, c))",
+        "0.2 * std::sqrt(std::min(r, c))",
+        "optim_tests Muon.*",
+    ),
+    Mutant(
+        "muon_momentum_of_unscaled_gradients",
+        "optim/muon_cpu.cpp",
+        "hn::Mul(load(gradients), scale)",
+        "load(gradients)",
+        "optim_tests Muon.*",
+    ),
+    Mutant(
+        "ema_warm_up_by_one_step",
+        "optim/weight_average.hpp",
+        "9 / (10 + static_cast<double>(optimizer_step))",
+        "9 / (9 + static_cast<double>(optimizer_step))",
+        "optim_tests *WeightAverage*",
+    ),
+    Mutant(
+        "ema_without_warm_up",
+        "optim/weight_average.hpp",
+        "return at_start > 1 - decay ? at_start : 1 - decay;",
+        "return 1 - decay + 0 * at_start;",
+        "optim_tests *WeightAverage*",
+    ),
+    Mutant(
+        "ema_before_the_matrices_of_muon",
+        "optim/optimizer.cpp",
+        "  update_matrices(scalars);\n  update_averages(scalars);",
+        "  update_averages(scalars);\n  update_matrices(scalars);",
+        "optim_tests *WeightAverage*",
+    ),
+    Mutant(
+        "ema_swaps_the_first_piece_alone",
+        "optim/optimizer.cpp",
+        "for (int64_t first = 0; first < size; first += kSwapped)",
+        "for (int64_t first = 0; first < std::min(size, kSwapped); first += kSwapped)",
+        "optim_tests *WeightAverage*",
+    ),
+]
+
+NN = [
+    Mutant(
+        "rolling_cache_drops_one_row_more",
+        "nn/kv_cache.cpp",
+        "std::min(held, layer.window - 1)",
+        "std::min(held, layer.window - 2)",
+        "nn_tests *RollingCache*",
+    ),
+    Mutant(
+        "rolling_cache_keeps_the_first_rows",
+        "nn/kv_cache.cpp",
+        "(first + held - kept) * columns_",
+        "first * columns_",
+        "nn_tests *RollingCache*",
+    ),
+    Mutant(
+        "rolling_cache_pads_beyond_its_rows",
+        "nn/kv_cache.cpp",
+        "std::min(tokens, rows(layer) + fresh)",
+        "tokens",
+        "nn_tests *RollingCache*",
+    ),
+    Mutant(
+        "rolling_cache_holds_what_it_dropped",
+        "nn/kv_cache.cpp",
+        "for (Layer& layer : layers_) layer.dropped = 0;",
+        "",
+        "nn_tests *RollingCache*",
+    ),
+    Mutant(
+        "rope_table_grows_once",
+        "nn/position_table.hpp",
+        "if (!longer_ || longer_.shape()[0] < count)",
+        "if (!longer_)",
+        "nn_tests PositionTable.*:KvCache.*",
+    ),
+    Mutant(
+        "rope_table_one_row_short",
+        "nn/position_table.hpp",
+        "count <= table_.shape()[0])",
+        "count <= table_.shape()[0] + 1)",
+        "nn_tests PositionTable.*:KvCache.*",
+    ),
+    Mutant(
+        "rope_llama3_scales_short_wavelengths",
+        "nn/rope_table.cpp",
+        "kept * theta + (1 - kept) * slowed",
+        "kept * slowed + (1 - kept) * theta",
+        "nn_tests RopeTable.*",
+    ),
+    Mutant(
+        "rope_keys_are_not_rotated",
+        "nn/block.cpp",
+        "num_heads_ + 2 * num_kv_heads_, num_heads_ + num_kv_heads_, context",
+        "num_heads_ + 2 * num_kv_heads_, num_heads_, context",
+        "train_tests *ReferenceTest*rope*",
+    ),
+    Mutant(
+        "documents_go_on_counting_positions",
+        "nn/gpt.cpp",
+        "  if (context.documents.positions) return add(x, embedding(all, context.documents.positions));\n",
+        "",
+        "nn_tests Documents.*",
+    ),
+    Mutant(
+        "mup_scores_by_the_root_of_the_head_size",
+        "nn/block.cpp",
+        "scale_(config.attention_scale())",
+        "scale_(1 / std::sqrt(static_cast<double>(config.head_size())))",
+        "train_tests Mup.*:*ReferenceTest*mup*",
+    ),
+    Mutant(
+        "mup_head_is_not_scaled",
+        "nn/gpt.cpp",
+        "if (multiplier != 1) input =",
+        "if (multiplier > 1e9) input =",
+        "train_tests Mup.*:*ReferenceTest*mup*",
+    ),
+    Mutant(
+        "mup_initial_weights_of_the_base_width",
+        "nn/block.cpp",
+        "            .init_std = config.hidden_init_std()",
+        "            .init_std = config.init_std",
+        "train_tests Mup.*",
+    ),
+    Mutant(
+        "mup_projections_of_the_base_width",
+        "nn/block.cpp",
+        "                  .init_std = config.residual_init_std()",
+        "                  .init_std = config.init_std / 2",
+        "train_tests Mup.*",
+    ),
+]
+
+TRAIN = [
+    Mutant(
+        "muon_takes_qkv_as_one_matrix",
+        "train/trainer/parameter_options.cpp",
+        "return {c.num_heads * head, c.kv_heads() * head, c.kv_heads() * head};",
+        "return {(c.num_heads + 2 * c.kv_heads()) * head};",
+        "train_tests ParameterOptions.*:TrainerReferenceTest.*",
+    ),
+    Mutant(
+        "muon_takes_gate_and_up_as_one_matrix",
+        "train/trainer/parameter_options.cpp",
+        "return std::vector<int64_t>(static_cast<size_t>(rows / c.feed_forward_size()), c.feed_forward_size());",
+        "return {rows};",
+        "train_tests ParameterOptions.*",
+    ),
+    Mutant(
+        "muon_updates_embeddings",
+        "train/trainer/parameter_options.cpp",
+        'return entry.shape.rank() == 2 && entry.name.starts_with("blocks.");',
+        "return entry.shape.rank() == 2;",
+        "train_tests ParameterOptions.*:TrainerReferenceTest.*",
+    ),
+    Mutant(
+        "mup_learning_rate_of_the_base_width",
+        "train/trainer/parameter_options.cpp",
+        "return 1 / m;",
+        "return 1 + 0 * m;",
+        "train_tests Mup.*",
+    ),
+    Mutant(
+        "mup_weight_decay_falls_with_the_rate",
+        "train/trainer/parameter_options.cpp",
+        "one.weight_decay_scale = 1 / one.learning_rate_scale;",
+        "one.weight_decay_scale = 1;",
+        "train_tests Mup.*",
+    ),
+    Mutant(
+        "mup_muon_rate_falls_with_the_width",
+        "train/trainer/parameter_options.cpp",
+        "1 / std::sqrt(m);",
+        "1 / m;",
+        "train_tests Mup.*",
+    ),
+    Mutant(
+        "document_separator_of_the_next_token",
+        "train/trainer/factory.cpp",
+        "model.document_separator = tokens[0];",
+        "model.document_separator = tokens[0] + 1;",
+        "train_tests *ReferenceTest*documents*",
+    ),
+    Mutant(
+        "ema_swap_hides_the_first_error",
+        "train/trainer/trainer.cpp",
+        "    if (!error) throw;",
+        "    throw;",
+        "ranks_tests LostPeer.*",
+    ),
+    Mutant(
+        "sharded_muon_has_part_of_its_gradients",
+        "train/comm/grad_bucket.cpp",
+        "if (!has_hidden_matrices(bucket)) continue;",
+        "if (has_hidden_matrices(bucket)) continue;",
+        "ranks_tests ModelCombinationsOnRanks.*",
+    ),
+    Mutant(
+        "sharded_spans_mix_learning_rates",
+        "train/comm/grad_bucket.cpp",
+        "if (entry.offset > begin && options_[e] != options) add(entry.offset);",
+        "",
+        "ranks_tests ModelCombinationsOnRanks.*",
+    ),
+]
+
+AUTOGRAD = [
+    Mutant(
+        "document_ends_before_its_separator",
+        "autograd/ops/attention/cpu/documents_cpu.cpp",
+        "static_cast<int32_t>(last + 1)",
+        "static_cast<int32_t>(last)",
+        "nn_tests Documents.*",
+    ),
+    Mutant(
+        "documents_attend_to_those_before",
+        "autograd/ops/attention/mask.hpp",
+        "range = {larger(range.begin, row_begin[row]),",
+        "range = {range.begin,",
+        "autograd_tests Cases/EveryOp.Matches*/attention_*",
+    ),
+    Mutant(
+        "documents_of_the_first_sequence",
+        "autograd/ops/attention/cpu/plan.hpp",
+        "positions.as<int32_t>() + batch * p.queries",
+        "positions.as<int32_t>() + 0 * batch",
+        "autograd_tests Cases/EveryOp.Matches*/attention_*",
+    ),
+    Mutant(
+        "window_one_key_longer",
+        "autograd/ops/attention/mask.hpp",
+        "o.window > 0 ? shift + 1 - window : -kFar",
+        "o.window > 0 ? shift - window : -kFar",
+        "autograd_tests Cases/EveryOp.Matches*/attention_*",
+    ),
+    Mutant(
+        "window_skips_its_first_tile",
+        "autograd/ops/attention/cpu/forward_cpu.cpp",
+        "int64_t key = first / kForwardKeys * kForwardKeys;",
+        "int64_t key = ceil_divide(first, kForwardKeys) * kForwardKeys;",
+        "autograd_tests Cases/EveryOp.Matches*/attention_*",
+    ),
+    Mutant(
+        "window_sums_begin_at_key_0",
+        "autograd/ops/attention/cpu/forward_cpu.cpp",
+        "is_first_tile_ = rows[0].begin >= key;",
+        "is_first_tile_ = key == 0;",
+        "autograd_tests Cases/EveryOp.Matches*/attention_*",
+    ),
+    Mutant(
+        "alibi_slopes_of_other_heads",
+        "autograd/ops/attention/alibi.hpp",
+        "2 * (head - power) + 1;",
+        "2 * (head - power) + 2;",
+        "autograd_tests Cases/EveryOp.Matches*/attention_*",
+    ),
+    Mutant(
+        "alibi_backward_at_other_keys",
+        "autograd/ops/attention/cpu/backward_cpu.cpp",
+        "const int64_t first = visible_.first_key + key_ + key;",
+        "const int64_t first = visible_.first_key + key;",
+        "autograd_tests Cases/EveryOp.Matches*/attention_*",
+    ),
+    Mutant(
+        "alibi_decode_ignores_the_distance",
+        "autograd/ops/attention/cpu/decode_cpu.cpp",
+        "const T bias = slopes_[head] * static_cast<T>(key - (p_.problem.keys - 1));",
+        "const T bias = slopes_[head];",
+        "nn_tests KvCache*:*RollingCache*",
+    ),
+]
+
+# The kernels of CUDA, executed on the CPU.
+CUDA = [
+    Mutant(
+        "cuda_documents_forget_the_last_warp_of_positions",
+        "autograd/ops/attention/cuda/documents.cu",
+        "if (all != 0) document = first + kWarp - __clz",
+        "if (all == ~0u) document = first + kWarp - __clz",
+        "cuda_plain_tests *EveryOpOnCuda.*/attention_*",
+    ),
+    Mutant(
+        "cuda_window_skips_its_first_tile",
+        "autograd/ops/attention/cuda/simt/forward.cu",
+        "int key = keys.begin / kKeys * kKeys;",
+        "int key = (keys.begin + kKeys - 1) / kKeys * kKeys;",
+        "cuda_plain_tests Cases/EveryOpOnCuda.F32*/attention_*",
+    ),
+    Mutant(
+        "cuda_mma_warp_skips_its_first_tile",
+        "autograd/ops/attention/cuda/mma/forward.cu",
+        "key + kKeys > seen_by_warp.begin",
+        "key >= seen_by_warp.begin",
+        "cuda_plain_tests *EveryOpOnCuda.*/attention_*",
+    ),
+    Mutant(
+        "cuda_mma_ranges_of_the_first_warp",
+        "autograd/ops/attention/cuda/mma/forward.cu",
+        "tiles_.ranges.of + warp_of_thread() * kRowsOfWarp;",
+        "tiles_.ranges.of;",
+        "cuda_plain_tests *EveryOpOnCuda.*/attention_*",
+    ),
+    Mutant(
+        "cuda_mma_alibi_of_keys_as_queries",
+        "autograd/ops/attention/cuda/mma/backward.cu",
+        "scale_and_add_bias<false>",
+        "scale_and_add_bias<true>",
+        "cuda_plain_tests *ModelCombinationsOnCuda.*/bf16",
+    ),
+    Mutant(
+        "cuda_ema_without_warm_up",
+        "optim/weight_average.cu",
+        "optim::weight_average_rate(decay, scalars.optimizer_step.get())",
+        "optim::weight_average_rate(decay, 1000000)",
+        "cuda_plain_tests All/OptimizerOnCuda.*",
+    ),
+]
+
+MODEL_FAMILY = OPTIM + NN + TRAIN + AUTOGRAD + CUDA
