@@ -6,7 +6,7 @@
 
 #include "autograd/core/check.hpp"
 #include "data/io/posix_file.hpp"
-#include "data/io/utf8.hpp"
+#include "data/io/quoted_start.hpp"
 
 namespace heed::data {
 namespace {
@@ -73,12 +73,12 @@ JsonObject::JsonObject(const Json& json, std::string where) : json_(json), where
 bool JsonObject::has(const std::string& key) const { return json_.contains(key) && !json_.at(key).is_null(); }
 
 const Json& JsonObject::member(const std::string& key) const {
-  require<DataError>(json_.contains(key), "{} has no key {}", where_, quoted_text(key));
+  require<DataError>(json_.contains(key), "{} has no key {}", where_, quoted_start(key));
   return json_.at(key);
 }
 
 void JsonObject::refuse(const std::string& key, const std::string& allowed) const {
-  throw DataError(fmt::format("{}: {} is {}, it must be {}", where_, quoted_text(key), shown(json_.at(key)), allowed));
+  throw DataError(fmt::format("{}: {} is {}, it must be {}", where_, quoted_start(key), shown(json_.at(key)), allowed));
 }
 
 int64_t JsonObject::integer(const std::string& key, int64_t low, int64_t high) const {
@@ -106,7 +106,7 @@ std::string JsonObject::text(const std::string& key) const {
 }
 
 JsonObject JsonObject::object(const std::string& key) const {
-  return {member(key), fmt::format("{}: {}", where_, quoted_text(key))};
+  return {member(key), fmt::format("{}: {}", where_, quoted_start(key))};
 }
 
 const Json& JsonObject::list(const std::string& key) const {

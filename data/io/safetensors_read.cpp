@@ -7,6 +7,7 @@
 
 #include "autograd/core/check.hpp"
 #include "data/io/json_reader.hpp"
+#include "data/io/quoted_start.hpp"
 #include "data/io/safetensors.hpp"
 
 namespace heed::data {
@@ -47,7 +48,7 @@ SafetensorsEntry parse_entry(const Json& json, const std::string& where, int64_t
   SafetensorsEntry entry;
   entry.dtype = object.text("dtype");
   const int64_t bits = bits_of(entry.dtype);
-  require<DataError>(bits > 0, "{}: dtype {} is unknown", where, quoted_text(entry.dtype));
+  require<DataError>(bits > 0, "{}: dtype {} is unknown", where, quoted_start(entry.dtype));
   const Json &shape = object.list("shape"), &offsets = object.list("data_offsets");
   require<DataError>(static_cast<int64_t>(shape.size()) <= kMaxRank,
                      "{}: its shape has {} dimensions, at most {} are read", where, shape.size(), kMaxRank);
@@ -81,7 +82,7 @@ void require_no_holes(const std::map<std::string, SafetensorsEntry>& entries, in
     return std::pair(a.second->begin, a.second->end) < std::pair(b.second->begin, b.second->end);
   });
   for (const auto& [name, entry] : sorted) {
-    require<DataError>(entry->begin == begin, "{}: tensor {} {}", file, quoted_text(*name),
+    require<DataError>(entry->begin == begin, "{}: tensor {} {}", file, quoted_start(*name),
                        entry->begin < begin ? "overlaps another" : "begins after bytes that belong to no tensor");
     begin = entry->end;
   }
@@ -121,7 +122,7 @@ std::map<std::string, std::string> weight_map(const fs::path& index) {
     const std::string text = map.text(tensor);
     require<DataError>(!text.empty() && text.find('/') == std::string::npos && text.find('\0') == std::string::npos &&
                            text != "." && text != "..",
-                       "{}: weight_map names the file {}, it must be a file of this folder", name, quoted_text(text));
+                       "{}: weight_map names the file {}, it must be a file of this folder", name, quoted_start(text));
     files[tensor] = text;
   }
   return files;
@@ -155,7 +156,7 @@ void SafetensorsFile::parse_header(std::string_view header, int64_t data_begin) 
   const int64_t end = file_.size();
   const Json json = parse_json(header, name() + ": header");
   for (const auto& [tensor, value] : json.items()) {
-    const std::string where = fmt::format("{}: tensor {}", name(), quoted_text(tensor));
+    const std::string where = fmt::format("{}: tensor {}", name(), quoted_start(tensor));
     if (tensor != kMetadata) {
       entries_.emplace(tensor, parse_entry(value, where, data_begin, end - data_begin));
       continue;
@@ -168,10 +169,10 @@ void SafetensorsFile::parse_header(std::string_view header, int64_t data_begin) 
 
 void SafetensorsFile::read(const std::string& tensor, std::span<float> values) const {
   const auto found = entries_.find(tensor);
-  require<DataError>(found != entries_.end(), "{} has no tensor {}", name(), quoted_text(tensor));
+  require<DataError>(found != entries_.end(), "{} has no tensor {}", name(), quoted_start(tensor));
   const SafetensorsEntry& entry = found->second;
   require<DataError>(static_cast<int64_t>(values.size()) == entry.elements(), "{}: tensor {} has {} elements, not {}",
-                     name(), quoted_text(tensor), entry.elements(), values.size());
+                     name(), quoted_start(tensor), entry.elements(), values.size());
   if (entry.dtype == "F32") {
     convert<float>(file_, entry, values, [](float value) { return value; });
   } else if (entry.dtype == "F64") {
@@ -182,7 +183,7 @@ void SafetensorsFile::read(const std::string& tensor, std::span<float> values) c
     convert<Bf16>(file_, entry, values, [](Bf16 value) { return static_cast<float>(value); });
   } else {
     throw DataError(fmt::format("{}: tensor {} is {}, only F64, F32, F16 and BF16 are read", name(),
-                                quoted_text(tensor), entry.dtype));
+                                quoted_start(tensor), entry.dtype));
   }
 }
 
@@ -205,7 +206,7 @@ SafetensorsFolder::SafetensorsFolder(const std::string& folder) {
     }
     require<DataError>(files_[number->second].entries().contains(tensor),
                        "{} has no tensor {}, which model.safetensors.index.json says it has",
-                       files_[number->second].name(), quoted_text(tensor));
+                       files_[number->second].name(), quoted_start(tensor));
     file_of_[tensor] = number->second;
   }
   require<DataError>(tensors == file_of_.size(), "{}: its files have {} tensors, it names {}",
@@ -225,7 +226,7 @@ std::vector<std::string> SafetensorsFolder::names() const {
 
 void SafetensorsFolder::read(const std::string& tensor, std::span<float> values) const {
   const auto found = file_of_.find(tensor);
-  require<DataError>(found != file_of_.end(), "the model has no tensor {}", quoted_text(tensor));
+  require<DataError>(found != file_of_.end(), "the model has no tensor {}", quoted_start(tensor));
   files_[found->second].read(tensor, values);
 }
 

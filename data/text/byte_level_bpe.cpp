@@ -5,9 +5,9 @@
 #include <tuple>
 
 #include "autograd/core/check.hpp"
+#include "data/io/quoted_start.hpp"
 #include "data/io/utf8.hpp"
 #include "data/text/byte_level_bpe_format.hpp"
-#include "data/text/quoted_start.hpp"
 
 namespace heed::data {
 

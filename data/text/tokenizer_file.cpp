@@ -8,8 +8,8 @@
 #include "autograd/core/check.hpp"
 #include "data/io/json_reader.hpp"
 #include "data/io/posix_file.hpp"
+#include "data/io/quoted_start.hpp"
 #include "data/text/byte_alphabet.hpp"
-#include "data/text/quoted_start.hpp"
 
 namespace heed::data {
 

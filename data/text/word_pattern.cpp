@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "autograd/core/check.hpp"
-#include "data/text/quoted_start.hpp"
+#include "data/io/quoted_start.hpp"
 
 namespace heed::data {
 

@@ -39,6 +39,7 @@ clean "$bundle/bin/heed" train "$bundle/configs/ngram.toml" train.device=cpu \
 [[ -s run/checkpoints/last.h5 ]] || fail 'no checkpoint'
 clean "$bundle/bin/heed" generate run/checkpoints/last.h5 --tokens 5 >/dev/null || fail 'heed generate'
 for file in tests/bench/compare_torch.py tests/bench/gpt2_124m.toml tests/reference/torch_gpt.py python/heed/gpt.py \
+  python/heed/resolved_config.py python/heed/errors.py \
   tests/gpu/check.sh; do
   [[ -s $bundle/$file ]] || fail "no $file"
 done

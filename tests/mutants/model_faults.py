@@ -265,10 +265,10 @@ AUTOGRAD = [
         "autograd_tests Cases/EveryOp.Matches*/attention_*",
     ),
     Mutant(
-        "window_sums_begin_at_key_0",
+        "attention_sums_begin_at_each_tile",
         "autograd/ops/attention/cpu/forward_cpu.cpp",
         "is_first_tile_ = rows[0].begin >= key;",
-        "is_first_tile_ = key == 0;",
+        "is_first_tile_ = true;",
         "autograd_tests Cases/EveryOp.Matches*/attention_*",
     ),
     Mutant(

@@ -15,14 +15,18 @@ import resource
 import sys
 import time
 import tomllib
+import types
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-# By itself: the package needs h5py, which is not everywhere.
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "python/heed"))
-from gpt import Gpt
+# Without the package's __init__.py, which needs h5py; that is not everywhere.
+package = types.ModuleType("heed")
+package.__path__ = [str(pathlib.Path(__file__).resolve().parents[2] / "python/heed")]
+sys.modules.setdefault("heed", package)
+from heed.gpt import Gpt
+from heed.resolved_config import parse_config
 
 IGNORED = -1  # a target that does not count
 
@@ -192,7 +196,7 @@ def print_timing(seconds, options, **more):
 def time_steps(options):
     """Best eager settings: SDPA, fused AdamW, gradients set to none; the tokens are drawn outside the clock."""
     result = json.loads(pathlib.Path(options.result).read_text())
-    config, vocab_size = tomllib.loads(result["config"]), result["vocab_size"]
+    config, vocab_size = parse_config(result["config"], options.result), result["vocab_size"]
     model = Gpt(config["model"], vocab_size).float().to(options.device)
     optimizer = make_optimizer(model, config["optim"], fused=True)
     bf16 = options.dtype == "bf16"

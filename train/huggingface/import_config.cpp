@@ -9,6 +9,7 @@
 #include "autograd/core/check.hpp"
 #include "data/io/json_reader.hpp"
 #include "data/io/posix_file.hpp"
+#include "data/io/quoted_start.hpp"
 
 namespace heed::train {
 namespace {
@@ -26,7 +27,7 @@ Activation activation_of(const std::string& name, bool is_gated, const std::stri
   if (is_gated) {
     require<DataError>(name == "silu" || name == "swish" || is_tanh,
                        "{}: the activation {} of a gated MLP must be \"silu\" or \"gelu_pytorch_tanh\"", where,
-                       data::quoted_text(name));
+                       data::quoted_start(name));
     return is_tanh ? Activation::geglu : Activation::swiglu;
   }
   if (is_tanh) return Activation::gelu;
@@ -36,7 +37,7 @@ Activation activation_of(const std::string& name, bool is_gated, const std::stri
   require<DataError>(name == "silu" || name == "swish",
                      "{}: the activation {} must be \"gelu_new\", \"gelu_pytorch_tanh\", \"gelu\", \"relu\", \"relu2\" "
                      "or \"silu\"",
-                     where, data::quoted_text(name));
+                     where, data::quoted_start(name));
   return Activation::silu;
 }
 
@@ -71,7 +72,7 @@ void read_rope_scaling(const JsonObject& scaling, GptConfig& model) {
     return;
   }
   require<DataError>(kind == "llama3", "{}: rope_type {} must be \"default\", \"linear\" or \"llama3\"",
-                     scaling.where(), data::quoted_text(kind));
+                     scaling.where(), data::quoted_start(kind));
   require<DataError>(scaling.number("low_freq_factor") == 1 && scaling.number("high_freq_factor") == 4,
                      "{}: low_freq_factor and high_freq_factor must be 1 and 4", scaling.where());
   model.rope_scaling = RopeScaling::llama3;
@@ -186,7 +187,7 @@ ImportedConfig read_import_config(const std::string& folder) {
   const std::string type = json.text("model_type");
   require<DataError>(std::find(std::begin(kImported), std::end(kImported), type) != std::end(kImported),
                      "{}: model_type {} cannot be imported, it must be one of {}", json.where(),
-                     data::quoted_text(type), fmt::join(kImported, ", "));
+                     data::quoted_start(type), fmt::join(kImported, ", "));
   ImportedConfig result{.model_class = find_model_class(type), .model = {}};
   const ModelClass& one = *result.model_class;
   GptConfig& model = result.model;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "autograd/core/check.hpp"
+#include "data/io/quoted_start.hpp"
 #include "data/io/safetensors.hpp"
 #include "data/text/tokenizer_file.hpp"
 #include "train/checkpoint/checkpoint_folder.hpp"
@@ -60,7 +61,7 @@ class Importer {
     std::erase_if(unread_, [](const std::string& name) { return is_ignored(name); });
     require<DataError>(unread_.empty(), "{}: {} for the class {}, such as {}", folder_,
                        plural(static_cast<int64_t>(unread_.size()), "unexpected tensor"), one_.model_type,
-                       unread_.empty() ? "" : data::quoted_text(*unread_.begin()));
+                       unread_.empty() ? "" : data::quoted_start(*unread_.begin()));
     return std::move(tensors_);
   }
 

@@ -86,5 +86,16 @@ TEST(JsonReader, MembersSayWhatIsAllowed) {
   EXPECT_TRUE(contains(error([&] { object.object("list"); }), {"\"list\" is [1], it must be an object"}));
 }
 
+// A file chooses the length of its keys, and each control character takes six bytes in a message.
+TEST(JsonReader, ErrorsShortenLongKeys) {
+  const std::string key(5000, '\x7f');
+  const nlohmann::json json = parse_json("{\"" + key + "\": {\"n\": 1}}", "a.json");
+  const JsonObject object(json, "a.json");
+  const auto size = [](auto read) { return error_text<DataError>(read).size(); };
+  EXPECT_LT(size([&] { object.integer(key, 0, 1); }), 600u);
+  EXPECT_LT(size([&] { object.flag(key + "x"); }), 600u);
+  EXPECT_LT(size([&] { object.object(key).flag("n"); }), 600u);
+}
+
 }  // namespace
 }  // namespace heed::data

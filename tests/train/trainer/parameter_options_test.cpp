@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/support/tolerance.hpp"
@@ -41,6 +42,15 @@ TEST(ParameterOptions, QueriesKeysAndValuesAreMatricesOfTheirOwn) {
   const std::vector<Tensor> matrices = hidden_matrices(config.model, store);
   EXPECT_EQ(matrices[1].data<float>(), begin + 16 * 16);
   EXPECT_EQ(matrices[2].data<float>(), begin + 24 * 16);
+}
+
+TEST(ParameterOptions, GateAndUpProjectionAreMatricesOfTheirOwn) {
+  const Config config = tiny_config({"activation=swiglu", "d_ff=24"});
+  const Trainer trainer(config);
+  const std::vector<Tensor> matrices = hidden_matrices(config.model, trainer.model().parameters());
+  ASSERT_EQ(matrices.size() % 2, 0u);
+  const auto is_half = [](const Tensor& matrix) { return matrix.shape() == Shape{24, 16}; };
+  EXPECT_EQ(std::count_if(matrices.begin(), matrices.end(), is_half), 4);
 }
 
 // One step from the same weights: a group moves by its factor times what it moves otherwise (weight decay is 0), and
