@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check.sh [FOLDER OF heed AND cuda_tests]: everything of heed that needs a CUDA device, in under eight minutes.
 #
-# Runs in a bundle (cmake --build build --target bundle) or next to a build folder. The most informative steps come
+# Runs in a bundle (cmake --preset bundle && cmake --build --preset bundle) or next to a build folder. The most informative steps come
 # first: losses against the CPU, benchmarks of whole training steps and of the operations, the tests of the CUDA backend
 # (a process for each suite, so that an illegal access ends only its own), PyTorch where python3 has it, and
 # compute-sanitizer. Each step has a limit, and together they are below the deadline; a step that fails or takes too
