@@ -13,7 +13,13 @@
 namespace heed::train {
 namespace {
 
-using Bench = test::CudaTest;
+class Bench : public test::CudaTest {
+ protected:
+  void TearDown() override {
+    forget_bench_values();  // suites without a pool, in the same process, want no memory in use
+    CudaTest::TearDown();
+  }
+};
 
 OpSample layer_norm_sample() {
   return {.label = "small",
