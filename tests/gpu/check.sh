@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # check.sh [FOLDER OF heed AND cuda_tests]: everything of heed that needs a CUDA device, in under eight minutes.
 #
-# Runs in a bundle (cmake --preset bundle && cmake --build --preset bundle) or next to a build folder. The most informative steps come
-# first: losses against the CPU, benchmarks of whole training steps and of the operations, the tests of the CUDA backend
-# (a process for each suite, so that an illegal access ends only its own), PyTorch where python3 has it, and
-# compute-sanitizer. Each step has a limit, and together they are below the deadline; a step that fails or takes too
-# long stops no other. Under ${OUT:-gpu-results}, complete at any moment: summary.txt, benchmarks.txt, log.txt and
-# libraries.txt (tests/gpu/steps.sh has the results that a step can have). Exit code 1 if a step failed, 77 without a
-# device.
+# Runs in a bundle (cmake --preset bundle && cmake --build --preset bundle) or next to a build folder. The most
+# informative steps come first: losses against the CPU, benchmarks of whole training steps and of the operations, the
+# tests of the CUDA backend (a process for each suite, so that an illegal access ends only its own), PyTorch where
+# python3 has it, and compute-sanitizer. Each step has a limit, and together they are below the deadline; a step that
+# fails or takes too long stops no other. Under ${OUT:-gpu-results}, complete at any moment: summary.txt,
+# benchmarks.txt, log.txt and libraries.txt (steps.sh lists the results that a step can have). Exit code 1 if a step
+# failed, 77 without a device.
 #
 # Environment: CHECK_SECONDS is the deadline. For check_test.sh: CHECK_STEP_SECONDS lowers the limit of every step,
 # CHECK_SEARCH is the folder that missing libraries are searched in.
@@ -51,9 +51,9 @@ libraries_of() { timeout 5 env LD_TRACE_LOADED_OBJECTS=1 "$1" 2>&1; }
 missing_libraries() { libraries_of "$1" | awk '/not found/ { print $1 }'; }
 # add_missing PROGRAM: the last resort is to search all folders for what the loader does not find.
 add_missing() {
-  local name folder
+  local name folder top=${CHECK_SEARCH:-/}
   for name in $(missing_libraries "$1"); do
-    folder=$(timeout 20 find "${CHECK_SEARCH:-/}" -name "$name" -not -path '/proc/*' -printf '%h\n' 2>/dev/null | head -n 1)
+    folder=$(timeout 20 find "$top" -name "$name" -not -path '/proc/*' -printf '%h\n' 2>/dev/null | head -n 1)
     [[ -z $folder ]] || LD_LIBRARY_PATH+=:$folder
   done
 }
@@ -133,11 +133,13 @@ compare_losses() {
 sanitize() {
   local tool code=0 only_heed=() output=$work/$1-$2.txt
   export OMP_NUM_THREADS=2
-  tool=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer /opt/nvidia/*/compute-sanitizer 2>/dev/null)
+  tool=$(command -v compute-sanitizer ||
+    ls /usr/local/cuda/bin/compute-sanitizer /opt/nvidia/*/compute-sanitizer 2>/dev/null)
   [[ -n $tool ]] || { echo "there is no compute-sanitizer here"; return 77; }
   # The other two must see what the kernels of cuBLASLt write.
   [[ $1 == memcheck || $1 == initcheck ]] || only_heed=(--kernel-name kns=heed)
-  "${tool%%$'\n'*}" --tool "$1" --print-limit 20 --error-exitcode 99 "${only_heed[@]}" "${@:3}" | tee "$output" || code=$?
+  "${tool%%$'\n'*}" --tool "$1" --print-limit 20 --error-exitcode 99 "${only_heed[@]}" "${@:3}" | tee "$output" ||
+    code=$?
   if grep -q 'Device not supported' "$output"; then
     echo "compute-sanitizer cannot use this device"
     return 77
@@ -165,8 +167,8 @@ export -f show_info measure heed_run losses compare_losses sanitize torch_beside
 
 # ---- The steps -------------------------------------------------------------------------------------------------------
 # The suites of cuda_tests, each in a process of its own; those that run every operation in several, and first.
-suites=$(timeout 5 "$cuda_tests" --gtest_list_tests 2>/dev/null | awk '/^[^ ]+[.]( |$)/ { print !/EveryOp/, $1 }' | sort |
-  cut -d ' ' -f 2)
+suites=$(timeout 5 "$cuda_tests" --gtest_list_tests 2>/dev/null |
+  awk '/^[^ ]+[.]( |$)/ { print !/EveryOp/, $1 }' | sort | cut -d ' ' -f 2)
 shards=8
 test_suites() {
   local suite shard run=(env OMP_NUM_THREADS=2 "$cuda_tests")
@@ -218,7 +220,8 @@ checks() {
   alone_bench torch-baby-gpt 25 torch_beside step "$baby" --dtype bf16
   alone_bench torch-attention 35 torch_beside attention
   alone_bench baby-gpt-f32 15 measure "$heed" bench --config "$baby" train.device=cuda
-  alone_bench operations-f32 30 measure "$heed" bench --device cuda attention cross_entropy layer_norm linear linear_gelu
+  alone_bench operations-f32 30 measure "$heed" bench --device cuda \
+    attention cross_entropy layer_norm linear linear_gelu
   wave 45 4 150
   sanitizers
   finish

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# check_test.sh CHECK HEED [CUDA_TESTS]: a rehearsal of check.sh without a device. The whole script runs in a bundle whose
-# programs are what can be had here: training is that of HEED on the CPU, benchmarks are only checked by HEED and then
-# made up, suites are those of CUDA_TESTS (built for the emulator) where that is given, PyTorch and compute-sanitizer are
-# stand-ins. Then faults are planted: each must be reported as what it is, and cost nothing else.
+# check_test.sh CHECK HEED [CUDA_TESTS]: a rehearsal of check.sh without a device. The whole script runs in a bundle
+# whose programs are what can be had here: training is that of HEED on the CPU, benchmarks are only checked by HEED and
+# then made up, suites are those of CUDA_TESTS (built for the emulator) where that is given, PyTorch and
+# compute-sanitizer are stand-ins. Then faults are planted: each must be reported as what it is, and cost nothing else.
 set -euo pipefail
 
 check=$(readlink -f "$1")
@@ -12,7 +12,8 @@ REAL_TESTS=${3:+$(readlink -f "$3")}
 source=$(dirname "$(dirname "$(dirname "$check")")")
 work=$(mktemp -d)
 export TMPDIR=$work/tmp OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive CUDA_VISIBLE_DEVICES=
-trap 'rm -rf "$work"' EXIT
+script=''
+trap '[[ -z $script ]] || kill "$script" || true; rm -rf "$work"' EXIT
 bundle=$work/bundle
 bin=$bundle/bin
 tools=$work/tools
@@ -81,7 +82,10 @@ case "$*" in
 esac
 suite=${filter%.*}
 echo "[ RUN      ] $suite.First"
-[[ $suite != Skipped ]] || { printf '[  SKIPPED ] %s.First (0 ms)\n[==========] 1 test from 1 test suite ran.\n' "$suite"; exit; }
+if [[ $suite == Skipped ]]; then
+  printf '[  SKIPPED ] Skipped.First (0 ms)\n[==========] 1 test from 1 test suite ran.\n'
+  exit
+fi
 [[ $suite != Loud ]] || { head -c 1000000 /dev/zero | tr '\0' x; echo; }
 printf '[       OK ] %s.First (0 ms)\n[ RUN      ] %s.Second\n' "$suite" "$suite"
 case $suite in
@@ -136,8 +140,16 @@ begin() {  # begin NAME=VALUE...
 run() {  # run CODE NAME=VALUE...
   local code=0
   begin "${@:2}"
-  wait $script || code=$?
+  wait "$script" || code=$?
+  script=''
   [[ $code == "$1" ]] || fail "exit code $code instead of $1"
+}
+await() {  # await COMMAND...
+  for ((i = 0; i < 400; ++i)); do
+    ! "$@" 2>/dev/null || return 0
+    sleep 0.05
+  done
+  fail "in vain: $*"
 }
 says() { grep -qE -- "$1" "$summary" || fail "the summary does not say: $1"; }
 result() { says "^$1 +$2 +[0-9]+  $3"; }     # result STEP RESULT DETAIL
@@ -149,8 +161,10 @@ steps=$(grep -oE '[0-9]+ steps are done' "$summary" | grep -oE '^[0-9]+')
 [[ $(count ok) == "$steps" ]] || fail 'a step is not ok'
 seconds=$(grep -oE 'add up to [0-9]+' "$summary" | grep -oE '[0-9]+')
 ((seconds > 300 && seconds <= 470)) || fail "the limits add up to $seconds s"
-order='info losses-f32 losses-bf16 baby-gpt-bf16 gpt2-124m-bf16 operations-bf16 tests.Quiet torch-gpt2-124m memcheck-f32'
-[[ $(grep ' ok ' "$summary" | cut -d ' ' -f 1 | grep -xE "${order// /|}" | paste -sd ' ') == "$order" ]] || fail 'another order'
+order='info losses-f32 losses-bf16 baby-gpt-bf16 gpt2-124m-bf16 operations-bf16 tests.Quiet torch-gpt2-124m'
+order+=' memcheck-f32'
+seen=$(grep ' ok ' "$summary" | cut -d ' ' -f 1 | grep -xE "${order// /|}" | paste -sd ' ')
+[[ $seen == "$order" ]] || fail 'another order'
 result losses-f32 ok 'largest relative difference of a loss 0 of'
 result tests.Quiet ok '2 tests passed, 0 skipped'
 [[ -z $REAL_TESTS ]] || result tests.TokenFault ok '7 tests passed, 0 skipped'
@@ -181,8 +195,8 @@ result memcheck-f32 failed 'the first finding: ========= Invalid __global__ read
 result initcheck-bf16 look 'the first finding: ========= Invalid __global__ read'
 result synccheck-f32 skipped 'compute-sanitizer cannot use this device'
 result torch-attention skipped 'python3 has no PyTorch'
-# All others: 6 planted suites are more, and these are not ok: 5 of them, the losses, the operations, 3 of memcheck, 2 of
-# initcheck, 2 of synccheck, 4 of PyTorch.
+# All others: 6 planted suites are more, and these are not ok: 5 of them, the losses, the operations, 3 of memcheck,
+# 2 of initcheck, 2 of synccheck, 4 of PyTorch.
 [[ $(count ok) == $((steps + 6 - 5 - 1 - 1 - 3 - 2 - 2 - 4)) ]] || fail 'a fault has cost another step'
 says '^A STEP FAILED: losses-f32 operations-bf16 .*tests.Crashes'
 (($(wc -c <"$results/log.txt") < 900000)) || fail 'the log is not short'
@@ -191,7 +205,7 @@ grep -q 'bytes are left out' "$results/log.txt" || fail 'the log does not say wh
 case_name='a loss that is off, in the graph as well; a loss that is no number'
 for loss in 1.01 nan; do
   begin PLANT_LOSS="-f32" PLANT_FACTOR=$loss PLANT_HANG=baby_gpt
-  until grep -qE '^baby-gpt-bf16 +running' "$summary" 2>/dev/null; do sleep 0.05; done
+  await grep -qE '^baby-gpt-bf16 +running' "$summary"
   result losses-f32 failed 'largest relative difference'
   result losses-bf16 ok ''
   says '^gpt2-124m-bf16 +to come'
@@ -199,6 +213,7 @@ for loss in 1.01 nan; do
   kill -TERM $script
   code=0
   wait $script || code=$?
+  script=''
   [[ $code == 1 ]] || fail "exit code $code"
   result baby-gpt-bf16 'cut off' 'the check was ended'
   result memcheck-f32 'cut off' 'the check was ended'
@@ -208,9 +223,10 @@ done
 
 case_name='the check is killed'
 begin PLANT_HANG=baby_gpt
-until grep -qE '^baby-gpt-bf16 +running' "$summary" 2>/dev/null; do sleep 0.05; done
+await grep -qE '^baby-gpt-bf16 +running' "$summary"
 kill -KILL $script
 wait $script 2>/dev/null || true
+script=''
 says '^baby-gpt-bf16 +running'
 says '^tests.Quiet +to come'
 result losses-f32 ok 'largest'
@@ -245,10 +261,10 @@ says '^no step failed'
 grep -q 'libplanted.so => not found' "$results/libraries.txt" || fail 'the libraries do not show it'
 case_name='a library is found by searching'
 begin CHECK_SEARCH="$work/far" PLANT_HANG=info
-until [[ -s $results/libraries.txt ]]; do sleep 0.05; done
-grep -q 'libplanted.so => /' "$results/libraries.txt" || fail 'not found'
+await grep -q 'libplanted.so => /' "$results/libraries.txt"
 kill -TERM $script
 wait $script || true
+script=''
 
 case_name='heed does not start for want of a library'
 mv "$bin/heed" "$work/heed"

@@ -103,7 +103,7 @@ run_step() {
     return
   fi
   locked write_summary
-  timeout -k 5 "$given" bash -uo pipefail -c '"$@"' bash "$@" >"$work/$name.log" 2>&1 </dev/null &
+  timeout -k 3 "$given" bash -uo pipefail -c '"$@"' bash "$@" >"$work/$name.log" 2>&1 </dev/null &
   echo $! >"$work/$name.pid"
   wait $! || code=$?
   local seconds=$((SECONDS - begin)) library
