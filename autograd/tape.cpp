@@ -16,21 +16,21 @@ namespace {
 std::atomic<int64_t> node_count = 0;
 std::atomic<uint64_t> next_sequence = 0;
 thread_local bool grad_mode = true;
-thread_local WorkObserver* work_observer = nullptr;
+thread_local WorkObserver* current_work_observer = nullptr;
 thread_local GradientObserver* gradient_observer = nullptr;
 thread_local std::vector<Tensor>* to_free = nullptr;  // set while Node::free() runs
 
 void notify(Work::Kind kind, const char* name, const Tensor& result, const std::vector<Tensor>& inputs) {
-  if (work_observer != nullptr) work_observer->done({kind, name, &result, &inputs});
+  if (current_work_observer != nullptr) current_work_observer->done({kind, name, &result, &inputs});
 }
 
 }  // namespace
 
-void set_work_observer(WorkObserver* observer) { work_observer = observer; }
+void set_work_observer(WorkObserver* observer) { current_work_observer = observer; }
 void set_gradient_observer(GradientObserver* observer) { gradient_observer = observer; }
-bool has_work_observer() { return work_observer != nullptr; }
+WorkObserver* work_observer() { return current_work_observer; }
 void work_done(const char* name) {
-  if (work_observer != nullptr) work_observer->done({.name = name});
+  if (current_work_observer != nullptr) current_work_observer->done({.name = name});
 }
 
 GradModeGuard::GradModeGuard(bool on) : before_(grad_mode) { grad_mode = on; }

@@ -124,9 +124,12 @@ class WorkObserver {
  public:
   virtual ~WorkObserver() = default;
   virtual void done(const Work& work) = 0;
+  // Whether a training step may be captured as a CUDA graph while it is observed: done() is then called during the
+  // capture, when the work is queued and not yet run, and not in replays.
+  virtual bool observes_captures() const { return false; }
 };
 void set_work_observer(WorkObserver* observer);  // thread-local
-bool has_work_observer();
+WorkObserver* work_observer();                   // of this thread; nullptr: none
 // Reports work that is not an operation, such as an optimizer step.
 void work_done(const char* name);
 

@@ -36,5 +36,9 @@ void PinnedBuffer::copy_from_device(int64_t, const void*, int64_t) { refuse(); }
 Graph::~Graph() = default;
 void Graph::record(const std::function<void()>&) { refuse(); }
 void Graph::replay() const { refuse(); }
+Stopwatch::~Stopwatch() = default;
+void Stopwatch::start() { refuse(); }
+void Stopwatch::lap() { refuse(); }
+std::vector<double> Stopwatch::laps() const { refuse(); }
 
 }  // namespace heed::cuda

@@ -13,7 +13,13 @@
 namespace heed::train {
 namespace {
 
-using Bench = test::CudaTest;
+class Bench : public test::CudaTest {
+ protected:
+  void TearDown() override {
+    forget_bench_values();  // suites without a pool, in the same process, want no memory in use
+    CudaTest::TearDown();
+  }
+};
 
 OpSample layer_norm_sample() {
   return {.label = "small",
@@ -64,23 +70,63 @@ TEST_F(Bench, ValuesRepeatABlock) {
   }
 }
 
-TEST_F(Bench, AStepIsTakenApart) {
-  Trainer trainer(test::tiny_config({"device=cuda"}));
-  trainer.train_step();
-  StepProfile profile({{"optimizer", 100}}, Device::cuda);
-  for (int i = 0; i < 2; ++i) profile.add([&] { trainer.train_step(); });
-  const std::vector<BenchRow> rows = profile.rows();
-  const auto calls = [&](const std::string& label) {
-    for (const BenchRow& row : rows) {
-      if (row.label() == label) return row.calls;
+// A lap in a graph counts for each replay: were its time that of the capture or of the replay before, a start after it
+// would make it negative.
+TEST_F(Bench, TheStopwatchRunsInReplays) {
+  const Tensor x = full({300}, DType::f32, 0.0, Device::cuda);
+  cuda::Stopwatch stopwatch;
+  cuda::Graph graph;
+  graph.record([&] {
+    for (const int byte : {1, 2}) {
+      cuda::fill(x.ref().data, byte, 300 * size_bytes(DType::f32));
+      stopwatch.lap();
     }
-    return int64_t{0};
-  };
-  EXPECT_EQ(calls("optimizer"), 1);
-  EXPECT_EQ(calls("gradient norm"), 1);
-  EXPECT_EQ(calls("layer_norm (12, 8, 16) (16) (16) backward"), 5);
-  trainer.train_step();
-  EXPECT_EQ(calls("optimizer"), 1);
+  });
+  for (int i = 0; i < 3; ++i) {
+    stopwatch.start();
+    graph.replay();
+    const std::vector<double> laps = stopwatch.laps();
+    ASSERT_EQ(laps.size(), 2u);
+    EXPECT_GE(laps[0], 0);
+    EXPECT_GE(laps[1], 0);
+    EXPECT_GT(laps[0] + laps[1], 0);
+  }
+  stopwatch.clear();
+  EXPECT_TRUE(stopwatch.laps().empty());
+}
+
+// From the first step on, which is eager, then captured and replayed; and after steps whose graph has no profile.
+TEST_F(Bench, AStepIsTakenApart) {
+  for (const int before : {0, 3}) {
+    SCOPED_TRACE(before);
+    Trainer trainer(test::tiny_config({"device=cuda"})), other(test::tiny_config({"device=cuda"}));
+    for (int i = 0; i < before; ++i) EXPECT_EQ(trainer.train_step().loss, other.train_step().loss);
+    StepProfile profile({{"optimizer", 100}}, Device::cuda);
+    double whole = 0, sum = 0;
+    for (int i = 0; i < 4; ++i) {
+      double loss = 0;
+      whole += seconds_of([&] { profile.add([&] { loss = trainer.train_step().loss; }); });
+      EXPECT_EQ(loss, other.train_step().loss) << "a step is the same under a profile";
+    }
+    const std::vector<BenchRow> rows = profile.rows();
+    const auto calls = [&](const std::string& label) {
+      for (const BenchRow& row : rows) {
+        if (row.label() == label) return row.calls;
+      }
+      return int64_t{0};
+    };
+    EXPECT_EQ(calls("optimizer"), 1);
+    EXPECT_EQ(calls("gradient norm"), 1);
+    EXPECT_EQ(calls("layer_norm (12, 8, 16) (16) (16) backward"), 5);
+    for (const BenchRow& row : rows) {
+      EXPECT_GE(row.seconds, 0) << row.label();
+      sum += 4 * row.seconds;
+    }
+    EXPECT_GT(sum, 0);
+    EXPECT_LE(sum, whole);
+    EXPECT_EQ(trainer.train_step().loss, other.train_step().loss) << "captured again, without the profile";
+    EXPECT_EQ(profile.rows().size(), rows.size());
+  }
 }
 
 }  // namespace

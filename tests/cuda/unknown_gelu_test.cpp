@@ -1,4 +1,5 @@
-// heed's products with gelu where cuBLASLt knows no algorithm for them, which no card can be asked for.
+// heed's GEMMs with GELU and with a bias where cuBLASLt has no algorithm for them or rejects them, which no real card
+// does on request.
 #include <gtest/gtest.h>
 #include <hostcuda.h>
 
@@ -8,6 +9,8 @@
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/linear.hpp"
 #include "tests/cuda/cuda_test.hpp"
+#include "tests/support/op_runs.hpp"
+#include "tests/support/tolerance.hpp"
 
 namespace heed::test {
 namespace {
@@ -21,7 +24,7 @@ class UnknownGelu : public CudaTest {
     hostcuda::without_gelu_algorithms = hostcuda::quiet = true;
   }
   void TearDown() override {
-    hostcuda::without_gelu_algorithms = hostcuda::quiet = false;
+    hostcuda::without_gelu_algorithms = hostcuda::epilogues_are_invalid = hostcuda::quiet = false;
     CudaTest::TearDown();
   }
   static Tensor drawn(const Shape& shape, uint32_t seed) {
@@ -50,6 +53,21 @@ TEST_F(UnknownGelu, TwoStepsDoTheSame) {
   const Tensor x = drawn({903, 16}, 1), weight = drawn({24, 16}, 2);
   const Tensor bias = draw(vector_parameter(normal("", {24})), DType::bf16, 3).to(Device::cuda);
   EXPECT_EQ(linear_gelu(x, weight, bias).values(), gelu(linear(x, weight, bias)).values());
+}
+
+TEST_F(UnknownGelu, AnInvalidEpilogueIsReplacedForEverySize) {
+  hostcuda::without_gelu_algorithms = false;
+  hostcuda::epilogues_are_invalid = true;
+  for (const int64_t rows : {1, 904}) {
+    SCOPED_TRACE(rows);
+    EXPECT_FALSE(is_one(rows));
+    const Tensor x = drawn({rows, 16}, 1), weight = drawn({24, 16}, 2);
+    const Tensor bias = draw(vector_parameter(normal("", {24})), DType::bf16, 3).to(Device::cuda);
+    EXPECT_EQ(linear_gelu(x, weight, Tensor()).values(), gelu(linear(x, weight, Tensor())).values());
+    const std::vector<double> y = linear(x, weight, bias).values();
+    const std::vector<double> on_cpu = linear(x.to(Device::cpu), weight.to(Device::cpu), bias.to(Device::cpu)).values();
+    EXPECT_LE(distance(y, on_cpu), kBf16Epsilon * largest(on_cpu));
+  }
 }
 
 }  // namespace

@@ -1,125 +1,301 @@
 #!/usr/bin/env bash
-# check_test.sh CHECK: what check.sh makes of steps that succeed, fail, hang and cannot be done, with a fake heed.
+# check_test.sh CHECK HEED [CUDA_TESTS]: a rehearsal of check.sh without a device. The whole script runs in a bundle
+# whose programs are what can be had here: training is that of HEED on the CPU, benchmarks are only checked by HEED and
+# then made up, suites are those of CUDA_TESTS (built for the emulator) where that is given, PyTorch and
+# compute-sanitizer are stand-ins. Then faults are planted: each must be reported as what it is, and cost nothing else.
 set -euo pipefail
 
-check=$1
+check=$(readlink -f "$1")
+export REAL_HEED REAL_TESTS
+REAL_HEED=$(readlink -f "$2")
+REAL_TESTS=${3:+$(readlink -f "$3")}
+source=$(dirname "$(dirname "$(dirname "$check")")")
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-bin=$work/bin
+export TMPDIR=$work/tmp OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive CUDA_VISIBLE_DEVICES=
+script=''
+trap '[[ -z $script ]] || kill "$script" || true; rm -rf "$work"' EXIT
+bundle=$work/bundle
+bin=$bundle/bin
 tools=$work/tools
-mkdir "$bin" "$tools"
+mkdir -p "$bin" "$tools" "$TMPDIR" "$bundle/tests/reference" "$work/python/torch"
+cp -r "$(dirname "$check")" "$source/tests/bench" "$bundle/tests"
 
+# ---- Stand-ins -------------------------------------------------------------------------------------------------------
 fake() {  # fake FILE <script
   { echo '#!/usr/bin/env bash'; cat; } >"$1"
   chmod +x "$1"
 }
 fake "$bin/heed" <<'SCRIPT'
+[[ $* != *"${PLANT_HANG:-nothing}"* ]] || sleep 300
+[[ $* != *"${PLANT_FAULT:-nothing}"* ]] || { echo 'heed: what failed'; exit 1; }
 case "$*" in
-  info) printf 'CUDA          code for sm_90\n%s\n' "${FAKE_DEVICE-device        Fake card (sm_90, 8.0 GiB)}" ;;
-  *train.device=cpu*) loss=1.25 ;;
-  *cuda_graph=false*) loss=${FAKE_LOSS:-1.250001} ;;
-  train*) loss=${FAKE_GRAPH_LOSS:-${FAKE_LOSS:-1.250001}} ;;
-  bench*"${FAKE_FAILING:-nothing}"*) echo 'heed: what failed'; exit 1 ;;
-  bench*--config*) printf 'step          5.00 ms, 1 tokens/s\neager         6.00 ms, 1 tokens/s\nMFU  1 %%\n' ;;
-  bench*) echo '  layer_norm (16384, 768)  0.0123 ms' ;;
+  info)
+    "$REAL_HEED" info | grep -v '^CUDA'
+    printf 'CUDA          code for sm_90\n%s\n' "${PLANT_DEVICE-device        Fake card (sm_90, 8.0 GiB)}"
+    ;;
+  train*)
+    options=()
+    for argument; do
+      [[ $argument == train.cuda_graph=* ]] || options+=("${argument/train.device=cuda/train.device=cpu}")
+      [[ $argument != train.run_dir=* ]] || run=${argument#*=}
+    done
+    "$REAL_HEED" "${options[@]}" || exit
+    [[ $* == *train.device=cuda* && $* == *"${PLANT_LOSS:-nothing}"* ]] || exit 0
+    awk -F, -v OFS=, -v factor="${PLANT_FACTOR:-nan}" 'NR == 3 { $3 = factor == "nan" ? "nan" : $3 * factor } 1' \
+      "$run/metrics.csv" >"$run/changed" && mv "$run/changed" "$run/metrics.csv"
+    ;;
+  bench*)
+    # Exit code 5 says that only the device is missing: options, keys and names are right.
+    code=0
+    message=$("$REAL_HEED" "$@" 2>&1) || code=$?
+    ((code == 5)) || { echo "$message"; exit 1; }
+    case "$*" in
+      *--json*attention*)
+        for size in 64 128; do
+          for length in 256 512 1024 2048 4096 8192; do
+            printf '{"shapes": "%s x %s, 12 heads of %s", "seconds": 0.001}\n' $((16384 / length)) $length $size
+          done
+        done | paste -sd , | sed 's/.*/{"operations": [&]}/'
+        ;;
+      *--json*) echo '{"seconds": [0.004], "tokens": 16384, "device": "Fake card", "peak_bytes": {"total": 1000}}' ;;
+      *--config*) printf '%s\n' 'step          5.00 ms, 1 tokens/s' 'eager         6.00 ms' 'MFU           1.0 %' \
+        'one step by operation, 4.00 ms (calls):' '  linear (16384, 384) (65, 384)    1 x 0.015 ms' ;;
+      *) echo '  layer_norm (16384, 768)  0.0123 ms' ;;
+    esac
+    ;;
 esac
-if [[ $1 == train ]]; then
-  for argument; do [[ $argument == train.run_dir=* ]] && run=${argument#*=}; done
-  mkdir -p "$run"
-  echo step,tokens,train_loss,val_loss,learning_rate,grad_norm,seconds >"$run/metrics.csv"
-  for ((i = 1; i <= ${FAKE_UPDATES:-20}; ++i)); do echo "$i,1,$loss,,0.1,2.5,$RANDOM"; done >>"$run/metrics.csv"
-fi
 SCRIPT
 fake "$bin/cuda_tests" <<'SCRIPT'
-sleep "${FAKE_SLEEP:-0}"
-echo "shard ${GTEST_SHARD_INDEX:-} of ${GTEST_TOTAL_SHARDS:-}"
-[[ $* != *filter* ]] || echo "[==========] ${FAKE_FILTERED:-9} tests from ${FAKE_FILTERED:-9} test suites ran."
-exit "${FAKE_TESTS:-0}"
+# The real tests are some quick ones; PLANT_SUITES are suites that misbehave.
+filter=${1#--gtest_filter=}
+case "$*" in
+  *list_tests)
+    [[ -z $REAL_TESTS ]] || "$REAL_TESTS" --gtest_list_tests --gtest_filter='Cases/EveryOp*relu_*:TokenFault.*:Memory.*'
+    printf '%s.\n  First\n' Quiet ${PLANT_SUITES:-}
+    exit
+    ;;
+  *EveryOp*)
+    [[ -n $REAL_TESTS ]] || filter=Quiet
+    [[ -z $REAL_TESTS ]] || exec "$REAL_TESTS" "--gtest_filter=${filter}relu_*"
+    ;;
+  *TokenFault* | *Memory*) exec "$REAL_TESTS" "$@" ;;
+esac
+suite=${filter%.*}
+echo "[ RUN      ] $suite.First"
+if [[ $suite == Skipped ]]; then
+  printf '[  SKIPPED ] Skipped.First (0 ms)\n[==========] 1 test from 1 test suite ran.\n'
+  exit
+fi
+[[ $suite != Loud ]] || { head -c 1000000 /dev/zero | tr '\0' x; echo; }
+printf '[       OK ] %s.First (0 ms)\n[ RUN      ] %s.Second\n' "$suite" "$suite"
+case $suite in
+  Hangs) sleep 300 ;;
+  Deaf) trap '' TERM; for ((;;)); do sleep 1; done ;;
+  Crashes) ulimit -c 0; kill -SEGV $$ ;;
+  Sticky)  # an illegal access: every later call fails, too
+    printf 'unknown file: Failure\nan illegal memory access\n[  FAILED  ] Sticky.Second (0 ms)\n'
+    printf '[ RUN      ] Sticky.Third\n[  FAILED  ] Sticky.Third (0 ms)\n[==========] 3 tests from 1 test suite ran.\n'
+    printf '[  FAILED  ] 2 tests, listed below:\n[  FAILED  ] Sticky.Second\n[  FAILED  ] Sticky.Third\n'
+    exit 1
+    ;;
+esac
+printf '[       OK ] %s.Second (0 ms)\n[==========] 2 tests from 1 test suite ran.\n' "$suite"
 SCRIPT
 fake "$tools/compute-sanitizer" <<'SCRIPT'
+[[ $* == *'--print-limit 20 --error-exitcode 99'* ]] || { echo "other options: $*"; exit 1; }
+tool=$2
 while [[ $1 == --* ]]; do shift 2; done
+[[ $tool != "${PLANT_UNUSABLE:-}" ]] || { echo 'Error: Device not supported'; exit 1; }
 "$@" || exit
-echo "${FAKE_SANITIZER:-ERROR SUMMARY: 0 errors}"
-exit "${FAKE_SANITIZER_CODE:-0}"
-SCRIPT
-fake "$tools/nvidia-smi" <<<'echo "name, Fake card"'
-fake "$tools/python3" <<<'exit 1'  # no PyTorch
-
-case_name=
-fail() { printf 'FAILED: %s: %s\n' "$case_name" "$*"; cat "$work/output"; exit 1; }
-run() {  # run CODE [NAME=VALUE...]
-  local code=0 want=$1
-  rm -rf "$work/results"
-  env OUT="$work/results" PATH="$tools:$PATH" "${@:2}" bash "$check" "$bin" >"$work/output" 2>&1 || code=$?
-  [[ $code == "$want" ]] || fail "exit code $code instead of $want"
+[[ " ${PLANT_FINDING:-} " != *" $tool "* ]] || {
+  printf '========= %s\n' COMPUTE-SANITIZER 'Invalid __global__ read of size 4 bytes' 'ERROR SUMMARY: 3 errors'
+  exit 99
 }
-says() { grep -qE -- "$1" "$work/output" || fail "does not say: $1"; }
-result() { says "^$1 +$2 +[0-9]+ "; }  # result STEP ok|failed|…
+echo '========= ERROR SUMMARY: 0 errors'
+SCRIPT
+fake "$tools/nvidia-smi" <<<'echo "1980 MHz, 3201 MHz"'
+cat >"$work/python/torch/__init__.py" <<'PYTHON'
+class cuda:
+    is_available = staticmethod(lambda: True)
+PYTHON
+cat >"$bundle/tests/reference/torch_gpt.py" <<'PYTHON'
+import json, sys
+shapes = [word for word in sys.argv if word.count("x") == 3]
+seconds = {shape: [0.002] for shape in shapes} if sys.argv[1] == "attention" else [0.006]
+print(json.dumps({"seconds": seconds, "peak_bytes": 2000, "libraries_bytes": 0, "torch": "0"}))
+PYTHON
 
-case_name='all is well, but there is no PyTorch'
-run 0
-result cuda_tests-2-of-4 ok
-result losses-f32 ok
-result initcheck-bf16 ok
-result operations-bf16 ok
-result torch-attention skipped
+# ---- Cases -----------------------------------------------------------------------------------------------------------
+case_name=
+use_results() {
+  results=$1
+  summary=$results/summary.txt
+}
+use_results "$work/results"
+fail() { printf 'FAILED: %s: %s\n' "$case_name" "$*"; cat "$summary" "$results.output"; exit 1; }
+begin() {  # begin NAME=VALUE...
+  rm -rf "$results"
+  mkdir "$results"  # else a wait for the summary could read that of the case before
+  env OUT="$results" PATH="$tools:$PATH" PYTHONPATH="$work/python" "$@" bash "$bundle/tests/gpu/check.sh" \
+    >"$results.output" 2>&1 &
+  script=$!
+}
+run() {  # run CODE NAME=VALUE...
+  local code=0
+  begin "${@:2}"
+  wait "$script" || code=$?
+  script=''
+  [[ $code == "$1" ]] || fail "exit code $code instead of $1"
+}
+await() {  # await COMMAND...
+  for ((i = 0; i < 400; ++i)); do
+    ! "$@" 2>/dev/null || return 0
+    sleep 0.05
+  done
+  fail "in vain: $*"
+}
+says() { grep -qE -- "$1" "$summary" || fail "the summary does not say: $1"; }
+result() { says "^$1 +$2 +[0-9]+  $3"; }     # result STEP RESULT DETAIL
+count() { grep -cE "^\S+ +$1( |$)" "$summary" || true; }  # steps with this result
+
+case_name='all is well'
+run 0 CHECK_SECONDS=470
+steps=$(grep -oE '[0-9]+ steps are done' "$summary" | grep -oE '^[0-9]+')
+[[ $(count ok) == "$steps" ]] || fail 'a step is not ok'
+seconds=$(grep -oE 'add up to [0-9]+' "$summary" | grep -oE '[0-9]+')
+((seconds > 300 && seconds <= 470)) || fail "the limits add up to $seconds s"
+order='info losses-f32 losses-bf16 baby-gpt-bf16 gpt2-124m-bf16 operations-bf16 tests.Quiet torch-gpt2-124m'
+order+=' memcheck-f32'
+seen=$(grep ' ok ' "$summary" | cut -d ' ' -f 1 | grep -xE "${order// /|}" | paste -sd ' ')
+[[ $seen == "$order" ]] || fail 'another order'
+result losses-f32 ok 'largest relative difference of a loss 0 of'
+result tests.Quiet ok '2 tests passed, 0 skipped'
+[[ -z $REAL_TESTS ]] || result tests.TokenFault ok '7 tests passed, 0 skipped'
+[[ -z $REAL_TESTS ]] || result tests.EveryOpOnCudaAgain.8-of-8 ok '[1-9][0-9]* tests passed, 0 skipped'
+result memcheck-operations ok ''
 says '^gpt2-124m-bf16 +step +5.00 ms'
-says 'no step failed'
-for file in summary benchmarks log; do [[ -s $work/results/$file.txt ]] || fail "no $file.txt"; done
-grep -q 'layer_norm.*0.0123 ms' "$work/results/benchmarks.txt" || fail 'no table'
-grep -q 'shard 3 of 4' "$work/results/log.txt" || fail 'no log'
+says '^baby-gpt-bf16 +linear .16384, 384. .65, 384. '
+says '^torch-baby-gpt +heed is 1.50 x as fast'
+says '^no step failed'
+grep -q 'layer_norm.*0.0123 ms' "$results/benchmarks.txt" || fail 'no table of operations'
+grep -q 'clocks after it: 1980 MHz' "$results/benchmarks.txt" || fail 'no clocks'
+grep -q '^ RUN.*Quiet.First' <(tr -d '[' <"$results/log.txt") || fail 'no log'
+grep -q 'libc.so' "$results/libraries.txt" || grep -q 'not a dynamic' "$results/libraries.txt" || fail 'no libraries'
+(($(find "$results" -type f | wc -l) <= 8)) || fail 'more files than come back from a rented machine'
+
+# Most of this case is a wait: it runs during the next one.
+use_results "$work/late"
+begin CHECK_SECONDS=10 PLANT_HANG=baby_gpt
+late_script=$script
+
+case_name='faults of every kind'
+use_results "$work/results"
+run 1 CHECK_STEP_SECONDS=8 PLANT_SUITES='Crashes Deaf Hangs Loud Skipped Sticky' PLANT_LOSS=eager-f32 \
+  PLANT_FACTOR=1.01 PLANT_FAULT='--dtype bf16' PLANT_FINDING='memcheck initcheck' PLANT_UNUSABLE=synccheck PYTHONPATH=
+result tests.Hangs 'too long' 'in Hangs.Second'
+result tests.Deaf 'too long' 'in Deaf.Second'
+result tests.Crashes failed 'signal 11 in Crashes.Second'
+result tests.Sticky failed '2 tests failed, the first was Sticky.Second'
+result tests.Skipped skipped '0 tests passed, 1 skipped'
+result tests.Loud ok '2 tests'
+result losses-f32 failed 'captured steps are not those'
+result operations-bf16 failed 'heed: what failed'
+result memcheck-f32 failed 'the first finding: ========= Invalid __global__ read'
+result initcheck-bf16 look 'the first finding: ========= Invalid __global__ read'
+result synccheck-f32 skipped 'compute-sanitizer cannot use this device'
+result torch-attention skipped 'python3 has no PyTorch'
+# All others: 6 planted suites are more, and these are not ok: 5 of them, the losses, the operations, 3 of memcheck,
+# 2 of initcheck, 2 of synccheck, 4 of PyTorch.
+[[ $(count ok) == $((steps + 6 - 5 - 1 - 1 - 3 - 2 - 2 - 4)) ]] || fail 'a fault has cost another step'
+says '^A STEP FAILED: losses-f32 operations-bf16 .*tests.Crashes'
+(($(wc -c <"$results/log.txt") < 900000)) || fail 'the log is not short'
+grep -q 'bytes are left out' "$results/log.txt" || fail 'the log does not say what it leaves out'
+
+case_name='the deadline'
+use_results "$work/late"
+code=0
+wait "$late_script" || code=$?
+[[ $code == 0 ]] || fail "exit code $code"
+result losses-f32 ok ''
+result baby-gpt-bf16 'cut off' ''
+result memcheck-f32 'cut off' 'no time left'
+says '^no step failed'
+use_results "$work/results"
+
+case_name='a loss that is off, in the graph as well; a loss that is no number'
+for loss in 1.01 nan; do
+  begin PLANT_LOSS="-f32" PLANT_FACTOR=$loss PLANT_HANG=baby_gpt
+  await grep -qE '^baby-gpt-bf16 +running' "$summary"
+  result losses-f32 failed 'largest relative difference'
+  result losses-bf16 ok ''
+  says '^gpt2-124m-bf16 +to come'
+  case_name='the check is ended'
+  kill -TERM $script
+  code=0
+  wait $script || code=$?
+  script=''
+  [[ $code == 1 ]] || fail "exit code $code"
+  result baby-gpt-bf16 'cut off' 'the check was ended'
+  result memcheck-f32 'cut off' 'the check was ended'
+  result losses-bf16 ok ''
+  says 'THE CHECK WAS ENDED'
+done
+
+case_name='the check is killed'
+begin PLANT_HANG=baby_gpt
+await grep -qE '^baby-gpt-bf16 +running' "$summary"
+kill -KILL $script
+wait $script 2>/dev/null || true
+script=''
+says '^baby-gpt-bf16 +running'
+says '^tests.Quiet +to come'
+result losses-f32 ok 'largest'
+says '^3 of [0-9]+ steps are done'
+kill "$(cat "$TMPDIR"/*/baby-gpt-bf16.pid)"
+
+case_name='a library of the tests and tools are missing'
+echo 'int planted(void) { return 0; }' >"$work/planted.c"
+echo 'int planted(void); int main() { return planted(); }' >"$work/main.c"
+mkdir "$work/far"
+cc -shared -o "$work/far/libplanted.so" "$work/planted.c"
+mv "$bin/cuda_tests" "$work/cuda_tests"
+cc -o "$bin/cuda_tests" "$work/main.c" "$work/far/libplanted.so"
+patch_needed() { cc -o "$1" "$work/main.c" -L"$work/far" -lplanted; }
+patch_needed "$bin/cuda_tests"
+mkdir "$work/few"
+for folder in /bin /usr/bin /usr/local/bin; do ln -sf "$folder"/* "$work/few/"; done
+rm -f "$work/few"/{compute-sanitizer,nvcc}
+run 0 CHECK_SEARCH="$work/few" PATH="$work/few" PLANT_HANG=
+result cuda_tests skipped 'libplanted.so is missing'
+result racecheck-f32 skipped 'there is no compute-sanitizer'
+result operations-bf16 ok ''
+says '^no step failed'
+grep -q 'libplanted.so => not found' "$results/libraries.txt" || fail 'the libraries do not show it'
+case_name='a library is found by searching'
+begin CHECK_SEARCH="$work/far" PLANT_HANG=info
+await grep -q 'libplanted.so => /' "$results/libraries.txt"
+kill -TERM $script
+wait $script || true
+script=''
+
+case_name='heed does not start for want of a library'
+mv "$bin/heed" "$work/heed"
+cp "$bin/cuda_tests" "$bin/heed"
+run 1 CHECK_SEARCH="$work/few"
+result info skipped 'libplanted.so is missing'
+result baby-gpt-bf16 skipped 'heed does not start: libplanted.so is missing'
+mv "$work/heed" "$bin/heed"
+mv "$work/cuda_tests" "$bin/cuda_tests"
+case_name='heed info hangs'
+run 1 PLANT_HANG=info CHECK_STEP_SECONDS=1
+result info 'too long' ''
+result tests.Quiet skipped 'heed does not start'
 
 case_name='no device'
-run 77 FAKE_DEVICE='device        none: no CUDA device found (no driver)'
-says '^check: .*no CUDA device found .no driver'
-[[ $(wc -l <"$work/output") == 1 && ! -e $work/results ]] || fail 'more than a line'
+run 77 PLANT_DEVICE='device        none: no CUDA device found (no driver)'
+grep -q '^check: nothing to check on: .*no CUDA device found .no driver' "$results.output" || fail 'no reason'
+result losses-f32 skipped 'nothing to check on: no CUDA'
 case_name='a device that this build has no code for'
-run 1 FAKE_DEVICE=$'device        Old card (sm_70, 8.0 GiB)\ndevice        none: this heed has no code for it'
-says '^check: .*no code for it'
-
-case_name='tests fail, and everything else is done'
-run 1 FAKE_TESTS=1
-result cuda_tests-1-of-4 failed
-result baby-gpt-bf16 ok
-says 'A STEP FAILED'
-
-case_name='a benchmark fails'
-run 1 FAKE_FAILING='--dtype bf16'
-result operations-bf16 failed
-result operations-f32 ok
-
-case_name='a loss that is off on the card'
-run 1 FAKE_LOSS=1.26
-result losses-f32 failed
-result losses-bf16 ok
-case_name='a captured step that is another'
-run 1 FAKE_GRAPH_LOSS=1.250002
-result losses-f32 failed
-says 'captured steps are not those'
-
-case_name='a loss that is no number'
-run 1 FAKE_LOSS=nan
-result losses-bf16 failed
-
-case_name='too few steps'
-run 1 FAKE_UPDATES=19
-result losses-f32 failed
-
-case_name='the sanitizer finds something'
-run 1 FAKE_SANITIZER_CODE=99 FAKE_SANITIZER='Invalid __global__ read'
-result memcheck-f32 failed
-
-case_name='the sanitizer gets no test'
-run 1 FAKE_FILTERED=0
-result memcheck-operations failed
-
-case_name='the sanitizer cannot use the device'
-run 0 FAKE_SANITIZER_CODE=1 FAKE_SANITIZER='Error: Device not supported'
-result racecheck-bf16 skipped
-
-case_name='a step hangs'
-run 1 FAKE_SLEEP=60 CHECK_SECONDS=8
-result cuda_tests-1-of-4 'too long'
-result losses-f32 ok
-result torch-baby-gpt skipped
-echo 'check: all cases passed'
+run 1 PLANT_DEVICE=$'device        Old card (sm_70, 8.0 GiB)\ndevice        none: this heed has no code for it'
+result losses-f32 skipped 'nothing to check on: this heed has no code for it'
+echo "check: all cases passed in $SECONDS s"

@@ -27,7 +27,7 @@ void bench_operations(const std::vector<std::string>& names, const BenchOperatio
 std::vector<BenchRow> bench_operation(const std::string& name, const OpSample& sample, Device device, DType dtype);
 
 struct BenchStepOptions {
-  int64_t warm_up = 3;  // untimed steps before the timed ones
+  int64_t warm_up = 3;  // untimed steps before the timed ones; on CUDA, unless 0, half a second more
   int64_t steps = 0;    // timed steps; 0: enough for a reliable median
   bool as_json = false;
 };
@@ -36,7 +36,8 @@ struct BenchStepOptions {
 // by operation. On CUDA also the time of a step without a captured graph.
 // MFU = tokens/s * FLOPs per token / peak; FLOPs per token = 6 * weights in GEMMs + 6 L T H D (causal attention); the
 // peak is the best measured GEMM in the run's precision at the model's own shapes.
-// The timed steps run as in training; the times by operation are measured in separate steps after them.
+// The timed steps run as in training; the times by operation are measured in separate steps after them, on CUDA by the
+// clock of the device.
 // With several ranks, it shows the root's times and how long a step waits for the other ranks; MFU is relative to the
 // peak of all ranks. All ranks time the same number of steps, 20 if options.steps is 0. Collective.
 void bench_step(const Config& config, const BenchStepOptions& options, comm::ProcessGroup& ranks);

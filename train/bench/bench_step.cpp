@@ -1,6 +1,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "autograd/core/buffer.hpp"
 #include "autograd/cpu/parallel.hpp"
@@ -43,8 +44,17 @@ int64_t peak_resident_bytes() {
   return usage.ru_maxrss * 1024;
 }
 
+// After these steps a device runs more of them, until its clocks have risen.
+void warm_up(Trainer& trainer, int64_t steps) {
+  double last = 0;
+  for (int64_t i = 0; i < steps; ++i) last = seconds_of([&] { trainer.train_step(); });
+  if (trainer.device() == Device::cpu || steps == 0) return;
+  const double more = std::ceil(kWarmUpSeconds / trainer.ranks().gather(last)[0]);  // the same on all ranks
+  for (int64_t i = 0; i < static_cast<int64_t>(more); ++i) trainer.train_step();
+}
+
 std::vector<double> time_steps(Trainer& trainer, const BenchStepOptions& options) {
-  for (int64_t i = 0; i < options.warm_up; ++i) trainer.train_step();
+  warm_up(trainer, options.warm_up);
   const auto timed = [&] { return seconds_of([&] { trainer.train_step(); }); };
   const bool is_alone = trainer.ranks().size() == 1;
   if (options.steps == 0 && is_alone) return repeat(timed);
@@ -57,8 +67,8 @@ std::vector<double> time_steps(Trainer& trainer, const BenchStepOptions& options
 }
 
 std::vector<BenchRow> profile_steps(Trainer& trainer) {
-  constexpr int kSteps = 5;
-  constexpr double kEnough = 2;  // seconds
+  const int steps = trainer.device() == Device::cuda ? 20 : 5;  // an event has a resolution of half a microsecond
+  constexpr double kEnough = 2;                                 // seconds
   const nn::ParameterStore& store = trainer.model().parameters();
   const auto bytes = static_cast<double>(store.parameters() * size_bytes(accumulation_dtype(store.dtype())));
   double state = 0;
@@ -70,9 +80,10 @@ std::vector<BenchRow> profile_steps(Trainer& trainer) {
                       trainer.device());
   double spent = 0;
   const bool is_alone = trainer.ranks().size() == 1;
-  for (int i = 0; i < kSteps && (spent < kEnough || !is_alone); ++i) {
+  for (int i = 0; i < steps && (spent < kEnough || !is_alone); ++i) {
     spent += seconds_of([&] { profile.add([&] { trainer.train_step(); }); });
   }
+  trainer.reset_graph();  // it records the events of the profile
   return profile.rows();
 }
 
@@ -85,13 +96,11 @@ StepBench measure(const Config& given, const BenchStepOptions& options, comm::Pr
   bench.config = config;
   bench.device = trainer.device();
   bench.seconds = time_steps(trainer, options);
-  const auto steps = static_cast<double>(static_cast<int64_t>(bench.seconds.size()) + options.warm_up);
-  bench.waited_seconds = trainer.communicator().waited_seconds() / steps;
+  bench.waited_seconds = trainer.communicator().waited_seconds() / static_cast<double>(trainer.step());
   bench.memory = memory_report(bench.device);
   bench.resident_bytes = peak_resident_bytes();
   bench.tokens = config.train.batch_size * m.seq_len;
   bench.parameters = trainer.model().parameters().parameters();
-  trainer.reset_graph();  // the profile runs without the graph, and needs its memory
   bench.rows = profile_steps(trainer);
   const int64_t tokens = config.train.rows_per_micro_batch() * m.seq_len;
   bench.ceilings = {bench.device, copy_bandwidth(bench.device),

@@ -45,6 +45,12 @@ double best_rate(DType dtype, Device device, int64_t rows, int64_t inputs, int64
   return 2.0 * static_cast<double>(rows * inputs * outputs) / seconds;
 }
 
+// The block of each dtype and device that bench_values() repeats: drawing random values is slower than copying them.
+std::map<std::pair<DType, Device>, Tensor>& value_blocks() {
+  static std::map<std::pair<DType, Device>, Tensor> blocks;
+  return blocks;
+}
+
 void copy_with_threads(const Tensor& to, const Tensor& from, int64_t bytes) {
   cpu::parallel_for(bytes, 1 << 20, [&](int64_t begin, int64_t end) {
     std::memcpy(static_cast<char*>(to.ref().data) + begin, static_cast<char*>(from.ref().data) + begin,
@@ -56,8 +62,7 @@ void copy_with_threads(const Tensor& to, const Tensor& from, int64_t bytes) {
 
 Tensor bench_values(const Shape& shape, DType dtype, Device device) {
   constexpr int64_t kBlock = 1 << 20;
-  static std::map<std::pair<DType, Device>, Tensor> blocks;  // drawing random values is slower than copying them
-  Tensor& block = blocks[{dtype, device}];
+  Tensor& block = value_blocks()[{dtype, device}];
   if (!block) block = draw(normal("values", {kBlock}), dtype, 1).to(device);
   const Tensor whole = empty(shape, dtype, device);
   for (int64_t done = 0; done < shape.numel(); done += kBlock) {
@@ -66,6 +71,8 @@ Tensor bench_values(const Shape& shape, DType dtype, Device device) {
   }
   return whole;
 }
+
+void forget_bench_values() { value_blocks().clear(); }
 
 double copy_bandwidth(Device device) {
   const int64_t bytes = copied_bytes(device);

@@ -19,8 +19,10 @@ struct Ceilings {
   double flops_per_s = 0;  // best GEMM
 };
 
-// Random values as in training; large tensors repeat one block of them. Not zeros, which GPUs multiply faster.
+// Random values as in training; large tensors repeat one block of them. Not zeros, which GPUs multiply faster. The
+// block of each dtype and device is kept until forget_bench_values().
 Tensor bench_values(const Shape& shape, DType dtype, Device device);
+void forget_bench_values();
 
 // Copy bandwidth: bytes read and written per second, by a copy far larger than the caches.
 double copy_bandwidth(Device device);

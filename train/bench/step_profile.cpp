@@ -57,18 +57,41 @@ class Observing {
 
 }  // namespace
 
+StepProfile::StepProfile(std::map<std::string, double> other_bytes, Device device)
+    : other_bytes_(std::move(other_bytes)), device_(device) {
+  if (device == Device::cuda) stopwatch_ = std::make_unique<cuda::Stopwatch>();
+}
+
 void StepProfile::add(const std::function<void()>& step) {
   const Observing observing(this);
+  is_new_ = true;
   synchronize(device_);
+  if (stopwatch_) stopwatch_->start();
   last_ = Clock::now();
   step();
+  const std::vector<double> laps = stopwatch_ ? stopwatch_->laps() : std::vector<double>();
+  for (size_t i = 0; i < work_.size(); ++i) {
+    const BenchRow& row = work_[i];
+    BenchRow& sum =
+        rows_.try_emplace(row.label(), BenchRow{row.operation, row.shapes, row.is_backward, 0}).first->second;
+    ++sum.calls;
+    sum.seconds += stopwatch_ ? laps[i] : row.seconds;
+    sum.flops += row.flops;
+    sum.bytes += row.bytes;
+  }
   ++steps_;
 }
 
+// Not called for a step that is replayed: it has the work of the step before.
 void StepProfile::done(const Work& work) {
-  synchronize(device_);
-  const double seconds = std::chrono::duration<double>(Clock::now() - last_).count();
+  if (is_new_) {
+    work_.clear();
+    if (stopwatch_) stopwatch_->clear();
+    is_new_ = false;
+  }
+  if (stopwatch_) stopwatch_->lap();
   BenchRow row{.operation = work.name, .is_backward = work.kind == Work::Kind::backward};
+  row.seconds = std::chrono::duration<double>(Clock::now() - last_).count();
   if (work.kind == Work::Kind::other) {
     const auto known = other_bytes_.find(row.operation);
     row.bytes = known == other_bytes_.end() ? 0 : known->second;
@@ -77,11 +100,7 @@ void StepProfile::done(const Work& work) {
     row.flops = flops(row.operation, work);
     row.bytes = bytes(row.operation, work);
   }
-  BenchRow& sum = rows_.try_emplace(row.label(), BenchRow{row.operation, row.shapes, row.is_backward, 0}).first->second;
-  ++sum.calls;
-  sum.seconds += seconds;
-  sum.flops += row.flops;
-  sum.bytes += row.bytes;
+  work_.push_back(std::move(row));
   last_ = Clock::now();
 }
 

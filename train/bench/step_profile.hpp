@@ -1,17 +1,21 @@
 // Profile of a training step: the time of each operation, forward and backward, by its shapes.
 //
 // All time between the end of one work item (an operation, or other work such as the optimizer) and the end of the next
-// is attributed to the latter, so the rows add up to the whole step. On CUDA the host waits for each work item, which
-// adds some ten microseconds to it and is not how training runs. FLOPs are those of the GEMMs in linear layers and in
-// causal attention, two per multiply-add, and twice as many in backward (recomputation inside attention is not
-// counted). Bytes are those of inputs and results, in backward also of the gradients: a lower bound on the memory
-// traffic.
+// is attributed to the latter, so the rows add up to the whole step. On CUDA the time is that of the device, by events
+// between the work items, and the host does not wait: a step that training replays as a CUDA graph is captured with
+// these events and replayed, too. An event adds about a microsecond, and the first row includes the launch of the
+// graph. FLOPs are those of the GEMMs in linear layers and in causal attention, two per multiply-add, and twice as many
+// in backward (recomputation inside attention is not counted). Bytes are those of inputs and results, in backward also
+// of the gradients: a lower bound on the memory traffic.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
+#include <vector>
 
+#include "autograd/core/cuda_backend.hpp"
 #include "autograd/tape.hpp"
 #include "train/bench/roofline.hpp"
 
@@ -20,10 +24,10 @@ namespace heed::train {
 class StepProfile final : public WorkObserver {
  public:
   // other_bytes: bytes moved by work other than operations, by name. device: the device that does the work.
-  explicit StepProfile(std::map<std::string, double> other_bytes, Device device = Device::cpu)
-      : other_bytes_(std::move(other_bytes)), device_(device) {}
+  // On CUDA it must outlive the graph that it observed the capture of (Trainer::reset_graph()).
+  explicit StepProfile(std::map<std::string, double> other_bytes, Device device = Device::cpu);
 
-  // Runs and profiles one more step, on this thread.
+  // Runs and profiles one more step, on this thread. `step` waits for the device.
   void add(const std::function<void()>& step);
 
   // The mean over the profiled steps, in descending order of seconds.
@@ -31,10 +35,14 @@ class StepProfile final : public WorkObserver {
 
  private:
   void done(const Work& work) override;
+  bool observes_captures() const override { return true; }
 
   std::map<std::string, double> other_bytes_;
   Device device_;
-  std::map<std::string, BenchRow> rows_;  // sums over the steps, by label
+  std::unique_ptr<cuda::Stopwatch> stopwatch_;  // on CUDA
+  std::vector<BenchRow> work_;                  // of the last step that was not a replay, in its order
+  bool is_new_ = false;                         // the step has not reported any work yet
+  std::map<std::string, BenchRow> rows_;        // sums over the steps, by label
   std::chrono::steady_clock::time_point last_;
   int64_t steps_ = 0;
 };

@@ -57,13 +57,16 @@ void TrainingStep::stage(const StepState& state, const std::vector<data::Batch>&
 
 void TrainingStep::start(const StepState& state, const std::vector<data::Batch>& batches) {
   stage(state, batches);
-  // Work observers and anomaly mode must observe each operation, which a graph replay does not allow.
-  const bool by_graph =
-      device() == Device::cuda && options_.use_graph && started_ > 0 && !detect_anomaly() && !has_work_observer();
+  // Anomaly mode and most work observers must observe each operation, which a graph replay does not allow.
+  const WorkObserver* const observer = work_observer();
+  const bool may_capture = !detect_anomaly() && (observer == nullptr || observer->observes_captures());
+  const bool by_graph = device() == Device::cuda && options_.use_graph && started_ > 0 && may_capture;
+  if (by_graph && graph_observer_ != observer) graph_.reset();  // it has what another observer queued
   if (by_graph && graph_ == nullptr) {
     auto graph = std::make_unique<cuda::Graph>();
     graph->record([&] { run(); });
     graph_ = std::move(graph);
+    graph_observer_ = observer;
   }
   by_graph ? graph_->replay() : run();
   optimizer_.restore_steps(state.optimizer_step);

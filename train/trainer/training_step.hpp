@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "autograd/core/cuda_backend.hpp"
+#include "autograd/tape.hpp"
 #include "data/batch_loader.hpp"
 #include "nn/gpt.hpp"
 #include "optim/optimizer.hpp"
@@ -65,6 +66,7 @@ class TrainingStep {
   Tensor memory_;  // on the device: the state, then inputs and targets of each micro-batch, alternating
   std::optional<cuda::PinnedBuffer> pinned_;  // on CUDA: the host's copy of memory_
   std::unique_ptr<cuda::Graph> graph_;
+  const WorkObserver* graph_observer_ = nullptr;  // that observed the capture of graph_
   int64_t started_ = 0;
 };
 

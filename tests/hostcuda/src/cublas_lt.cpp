@@ -114,6 +114,7 @@ cublasStatus_t check_algorithm(const cublasLtMatmulAlgo_t& opaque, const Problem
 }  // namespace
 
 bool without_gelu_algorithms = false;
+bool epilogues_are_invalid = false;
 
 bool is_live_object(const void* object) { return objects().count(object) != 0; }
 
@@ -255,6 +256,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   if (status = check_problem(problem); status != CUBLAS_STATUS_SUCCESS) return status;
   if (without_gelu_algorithms && problem.has_gelu()) {
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm with GELU, as was asked for");
+  }
+  if (epilogues_are_invalid && (problem.has_gelu() || problem.has_bias())) {
+    return refuse(CUBLAS_STATUS_INVALID_VALUE, "an epilogue is a wrong argument, as was asked for");
   }
   // Parts of a sum in bf16, added in bf16, would be no sum in f32.
   const bool rounds_parts = (preference->reduction_schemes &

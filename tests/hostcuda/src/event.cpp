@@ -18,6 +18,9 @@ double milliseconds_now() {
   return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Waiting for a node of a graph is not emulated.
+cudaError_t refuse_external() { return fail(cudaErrorNotSupported); }
+
 // An event of a capture stands for nodes of a graph; nobody can wait for it now.
 cudaError_t refuse_captured(CUevent_st& event) {
   event.capture->is_invalid = true;
@@ -62,6 +65,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   const Guard guard(runtime_lock);
   if (!is_event(event) || !is_stream(handle)) return fail(cudaErrorInvalidResourceHandle);
   CUstream_st& stream = stream_of(handle);
+  event->is_external = false;
   event->capture = stream.capture;
   if (stream.capture != nullptr) {
     event->captured_nodes = stream.last_nodes;
@@ -76,9 +80,28 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
                           nullptr});
 }
 
+// An external record of a captured stream is a node, which records the event in each launch of the graph.
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned flags) {
+  if (flags == cudaEventRecordDefault) return cudaEventRecord(event, handle);
+  const Guard guard(runtime_lock);
+  if (!is_event(event) || !is_stream(handle)) return fail(cudaErrorInvalidResourceHandle);
+  CUstream_st& stream = stream_of(handle);
+  if (flags != cudaEventRecordExternal || stream.capture == nullptr) return fail(cudaErrorInvalidValue);
+  event->capture = nullptr;
+  event->is_external = true;
+  capture(stream, {"cudaEventRecordWithFlags",
+                   [event, handle] {
+                     if (!is_event(event)) return report("stream", "a graph records an event that was destroyed");
+                     event->recording = std::make_shared<Recording>(Recording{handle, true, milliseconds_now()});
+                   },
+                   nullptr});
+  return result();
+}
+
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
   const Guard guard(runtime_lock);
   if (!is_event(event) || !is_stream(handle)) return fail(cudaErrorInvalidResourceHandle);
+  if (event->is_external) return refuse_external();
   CUstream_st& stream = stream_of(handle);
   if (event->capture != nullptr) {
     // Brings the stream into the capture. It cannot be in another one, and the default stream in none.
@@ -102,6 +125,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Guard guard(runtime_lock);
   if (!is_event(event)) return fail(cudaErrorInvalidResourceHandle);
+  if (event->is_external) return refuse_external();
   if (event->capture != nullptr) return refuse_captured(*event);
   if (const cudaError_t error = refuse_unsafe_in_capture(); error != cudaSuccess) return error;
   if (event->recording != nullptr) finish(*event->recording);
@@ -111,6 +135,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Guard guard(runtime_lock);
   if (!is_event(event)) return fail(cudaErrorInvalidResourceHandle);
+  if (event->is_external) return refuse_external();
   if (event->capture != nullptr) return refuse_captured(*event);
   if (const cudaError_t error = refuse_unsafe_in_capture(); error != cudaSuccess) return error;
   const bool is_reached = event->recording == nullptr || event->recording->is_reached;

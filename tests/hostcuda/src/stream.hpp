@@ -58,6 +58,7 @@ struct CUevent_st {
   std::shared_ptr<Recording> recording;  // the last one, null before the first
   CUgraph_st* capture = nullptr;         // where it was recorded in a capture instead
   std::set<size_t> captured_nodes;
+  bool is_external = false;  // recorded by a node of a graph
 };
 
 namespace hostcuda {

@@ -265,6 +265,23 @@ TEST_F(CublasLtAlgorithm, MayNotAddRoundedParts) {
   }
 }
 
+TEST_F(CublasLtAlgorithm, EpiloguesMayBeInvalid) {
+  epilogues_are_invalid = true;
+  for (const auto epilogue : {CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_DEFAULT}) {
+    Product product({CUDA_R_16BF, CUDA_R_16BF, false, false, 1, 0, epilogue});
+    cublasLtMatmulPreference_t preference = nullptr;
+    ASSERT_EQ(cublasLtMatmulPreferenceCreate(&preference), kOk);
+    add_parts_in_f32(preference);
+    const Owned<cublasLtMatmulPreference_t> owned(preference);
+    cublasLtMatmulHeuristicResult_t result{};
+    int returned = 0;
+    EXPECT_EQ(cublasLtMatmulAlgoGetHeuristic(product.handle.get(), product.desc.get(), product.a.layout.get(),
+                                             product.b.layout.get(), product.c.layout.get(), product.d.layout.get(),
+                                             preference, 1, &result, &returned),
+              epilogue == CUBLASLT_EPILOGUE_DEFAULT ? kOk : CUBLAS_STATUS_INVALID_VALUE);
+  }
+}
+
 TEST_F(CublasLtAlgorithm, MayNotBeKnownForGelu) {
   without_gelu_algorithms = true;
   for (const auto epilogue : {CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_BIAS}) {

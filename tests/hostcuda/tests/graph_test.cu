@@ -203,6 +203,49 @@ TEST_F(Graphs, TheDefaultStreamIsNotCaptured) {
   EXPECT_EQ(end(), cudaSuccess);
 }
 
+TEST_F(Graphs, ExternalRecordsTakeTheTimeOfEachLaunch) {
+  const Event begin_event, end_event;
+  EXPECT_EQ(cudaEventRecordWithFlags(end_event, stream_, cudaEventRecordExternal), cudaErrorInvalidValue)
+      << "outside of a capture";
+  begin();
+  ASSERT_EQ(cudaEventRecordWithFlags(end_event, stream_, cudaEventRecordExternal), cudaSuccess);
+  add(stream_, 1);
+  const cudaGraphExec_t executable = end_and_instantiate();
+  float first = 0, second = 0;
+  EXPECT_EQ(cudaEventRecordWithFlags(begin_event, stream_), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  EXPECT_EQ(cudaEventElapsedTime(&first, begin_event, end_event), cudaErrorInvalidResourceHandle) << "not launched";
+  for (float* const milliseconds : {&first, &second}) {
+    ASSERT_EQ(cudaGraphLaunch(executable, stream_), cudaSuccess);
+    ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+    EXPECT_EQ(cudaEventElapsedTime(milliseconds, begin_event, end_event), cudaSuccess);
+  }
+  EXPECT_GT(first, 0);
+  EXPECT_GT(second, first);
+  EXPECT_EQ(cudaEventSynchronize(end_event), cudaErrorNotSupported) << "not emulated";
+  EXPECT_EQ(cudaStreamWaitEvent(side_, end_event), cudaErrorNotSupported) << "not emulated";
+  EXPECT_EQ(cudaEventRecord(end_event, stream_), cudaSuccess);
+  EXPECT_EQ(cudaEventSynchronize(end_event), cudaSuccess);
+  EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
+  EXPECT_TRUE(nothing_reported());
+}
+
+TEST_F(Graphs, AnEventMustOutliveItsNode) {
+  cudaGraphExec_t executable = nullptr;
+  {
+    const Event event;
+    begin();
+    ASSERT_EQ(cudaEventRecordWithFlags(event, stream_, cudaEventRecordExternal), cudaSuccess);
+    executable = end_and_instantiate();
+  }
+  cudaGraphLaunch(executable, stream_);
+  cudaDeviceSynchronize();
+  const std::vector<Report> reports = take_reports();
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].text, "a graph records an event that was destroyed");
+  EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
+}
+
 TEST_F(Graphs, WorkOfAGraphIsCheckedLikeOther) {
   begin();
   add(stream_, 1, 4);  // past the end

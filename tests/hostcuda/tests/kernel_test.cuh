@@ -107,7 +107,7 @@ class KernelTest : public ::testing::Test {
   static void reset() {
     set_schedule(0);
     set_streams(Streams::eager);
-    quiet = forbid_default_stream = without_gelu_algorithms = false;
+    quiet = forbid_default_stream = without_gelu_algorithms = epilogues_are_invalid = false;
   }
 };
 

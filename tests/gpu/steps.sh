@@ -1,0 +1,281 @@
+# shellcheck shell=bash
+# steps.sh: runs the steps of check.sh in waves, each step with a limit, and keeps the results in $out up to date:
+# summary.txt has every planned step and is rewritten whenever one begins or ends, log.txt has the output of all,
+# benchmarks.txt that of the benchmarks. Sourced by check.sh, which sets $out, $deadline and $step_seconds.
+#
+# The results of a step:
+#   ok         exit code 0
+#   failed     another exit code, or a crash
+#   too long   the step did not end within its own limit
+#   cut off    the deadline of the whole check or the end of its wave came first, or the check was ended: no fault
+#   skipped    exit code 77, or a shared library is missing: cannot be done on this machine
+#   look       exit code 75: a finding that may be one of a library
+
+kept_bytes=100000  # of the beginning and of the end of each output, in log.txt
+
+work=$(mktemp -d)
+log=$out/log.txt
+benchmarks=$out/benchmarks.txt
+names=()          # of the planned steps, in their order
+benches=' '       # names of the benchmarks
+planned=0         # seconds: the sum of the limits of the waves that are still to come
+planned_total=20  # of all waves, with what check.sh prepares before them
+is_planning=1
+
+# ---- Waves -----------------------------------------------------------------------------------------------------------
+# checks() of check.sh is called twice: these functions first add up the plan and then run it.
+
+# wave LIMIT JOBS [MOST]: the steps up to finish run JOBS at once and end after LIMIT seconds, or where earlier waves
+# have left time, after at most MOST.
+wave() {
+  local limit=$1 spare
+  jobs=$2
+  if ((is_planning)); then
+    ((planned += limit, planned_total += limit))
+    return
+  fi
+  ((planned -= limit, spare = deadline - SECONDS - planned))
+  ((spare > ${3:-limit})) && spare=${3:-$limit}
+  wave_end=$((SECONDS + (spare > limit ? spare : limit)))
+  ((wave_end <= deadline)) || wave_end=$deadline
+}
+
+# step NAME LIMIT COMMAND...: in the background, as a step of the wave. Names have no '/'.
+step() {
+  if ((is_planning)); then
+    names+=("$1")
+    return
+  fi
+  while are_running "$jobs" && ((SECONDS < wave_end)); do sleep 0.05; done
+  : >"$work/$1.begun"
+  run_step "$@" &
+}
+
+# bench NAME LIMIT COMMAND...: a step whose output is a result.
+bench() {
+  ((!is_planning)) || benches+="$1 "
+  step "$@"
+}
+
+# Waits for the wave. A process that even SIGKILL does not end is left behind.
+finish() {
+  ((!is_planning)) || return 0
+  while are_running 1 && ((SECONDS < wave_end + 10)); do sleep 0.05; done
+  local name
+  for name in "${names[@]}"; do
+    [[ ! -e $work/$name.begun || -e $work/$name.result ]] || tell "$name" 'too long' "$SECONDS" 'cannot be ended'
+  done
+  locked write_summary  # after the last step has told its result
+}
+
+# alone NAME LIMIT COMMAND..., alone_bench NAME LIMIT COMMAND...: a wave of one step.
+alone() {
+  wave "$2" 1
+  step "$@"
+  finish
+}
+alone_bench() {
+  wave "$2" 1
+  bench "$@"
+  finish
+}
+
+# Whether as many steps as this are running.
+are_running() {
+  local name running=0
+  for name in "${names[@]}"; do
+    [[ ! -e $work/$name.begun || -e $work/$name.result ]] || ((++running))
+  done
+  ((running >= $1))
+}
+
+# ---- A step ----------------------------------------------------------------------------------------------------------
+run_step() {
+  local name=$1 limit=$2 begin=$SECONDS left=$((wave_end - SECONDS)) code=0 given
+  shift 2
+  # Of several in the background none may end with the traps of check.sh.
+  trap - EXIT TERM INT HUP
+  ((step_seconds == 0 || limit <= step_seconds)) || limit=$step_seconds
+  given=$((limit < left ? limit : left))
+  : >"$work/$name.log"
+  if ((left < 1)); then
+    tell "$name" 'cut off' 0 'no time left'
+    return
+  fi
+  locked write_summary
+  timeout -k 3 "$given" bash -uo pipefail -c '"$@"' bash "$@" >"$work/$name.log" 2>&1 </dev/null &
+  echo $! >"$work/$name.pid"
+  wait $! || code=$?
+  local seconds=$((SECONDS - begin)) library
+  library=$(grep -aoE 'error while loading shared libraries: [^:]+' "$work/$name.log" | head -n 1)
+  if ((code == 0)); then
+    judge_tests "$name" "$seconds"
+  elif [[ -e $work/is_ended ]]; then
+    tell "$name" 'cut off' "$seconds" 'the check was ended'
+  elif ((code == 77)); then
+    tell "$name" skipped "$seconds" "$(last_line "$name")"
+  elif ((code == 75)); then
+    tell "$name" look "$seconds" "$(last_line "$name")"
+  elif ((code == 124 || code == 137)) && ((seconds >= given)); then
+    tell "$name" "$( ((given < limit)) && echo 'cut off' || echo 'too long')" "$seconds" "$(unfinished "$name" in)"
+  elif [[ -n $library ]]; then
+    tell "$name" skipped "$seconds" "${library##* } is missing"
+  else
+    tell "$name" failed "$seconds" "$(fault "$name" "$code")"
+  fi
+}
+
+last_line() { grep -avE '^( *$|clocks after it)' "$work/$1.log" | tail -n 1; }
+
+# unfinished NAME WORD: the GoogleTest test that had begun and not ended, "WORD Suite.Test"; otherwise the last line.
+unfinished() {
+  local test
+  test=$(awk '/^\[ RUN      \]/ { test = $4 } /^\[ +(OK|FAILED|SKIPPED) +\]/ { test = "" } END { print test }' \
+    "$work/$1.log")
+  if [[ -n $test ]]; then echo "$2 $test"; else last_line "$1"; fi
+}
+
+# Why a step failed: the test that crashed, the first one that failed, or the last line.
+fault() {
+  local failed
+  failed=$(grep -aE '^\[  FAILED  \] [^ ]+[.]' "$work/$1.log" | awk '!seen[$4]++ { print $4 }' | tr -d ,)
+  if (($2 >= 128)); then
+    echo "signal $(($2 - 128)) $(unfinished "$1" in)"
+  elif [[ -n $failed ]]; then
+    echo "$(wc -l <<<"$failed") tests failed, the first was ${failed%%$'\n'*}"
+  else
+    last_line "$1"
+  fi
+}
+
+# judge_tests NAME SECONDS: a step that ended well, where it is a GoogleTest program by the numbers of its tests.
+judge_tests() {
+  local passed skipped
+  if ! grep -aq '^\[==========\]' "$work/$1.log"; then
+    tell "$1" ok "$2" "$(grep -aE -m 1 '^step  .* ms' "$work/$1.log" || last_line "$1")"
+    return
+  fi
+  passed=$(grep -acE '^\[ +OK \]' "$work/$1.log")
+  skipped=$(grep -acE '^\[  SKIPPED \] .*ms\)' "$work/$1.log")
+  if ((passed + skipped == 0)); then
+    tell "$1" failed "$2" 'the filter leaves no test'
+  else
+    tell "$1" "$( ((passed > 0)) && echo ok || echo skipped)" "$2" "$passed tests passed, $skipped skipped"
+  fi
+}
+
+# ---- The files -------------------------------------------------------------------------------------------------------
+locked() {
+  (
+    flock 9
+    "$@"
+  ) 9>"$work/lock"
+}
+
+# tell NAME RESULT SECONDS DETAIL: the step has ended.
+tell() { locked tell_locked "$@"; }
+tell_locked() {
+  [[ ! -e $work/$1.result ]] || return 0
+  [[ -e $work/$1.log ]] || : >"$work/$1.log"
+  printf '%s\t%s\t%s\n' "$2" "$3" "$(tr '\t' ' ' <<<"$4" | cut -c 1-110)" >"$work/$1.result"
+  { printf '\n==== %s: %s after %s s\n' "$1" "$2" "$3"; excerpt "$work/$1.log"; } >>"$log"
+  if [[ $benches == *" $1 "* ]]; then
+    { printf '\n==== %s\n' "$1"; excerpt "$work/$1.log"; } >>"$benchmarks"
+    highlights "$work/$1.log" | sed "s/^/$1  /" >"$work/$1.highlights"
+  fi
+  print_step "$1"
+  write_summary
+}
+
+excerpt() {
+  local bytes
+  bytes=$(wc -c <"$1")
+  if ((bytes <= 2 * kept_bytes)); then
+    cat "$1"
+  else
+    head -c $kept_bytes "$1"
+    printf '\n... %s bytes are left out ...\n' $((bytes - 2 * kept_bytes))
+    tail -c $kept_bytes "$1"
+  fi
+}
+
+# Sets result, seconds and detail.
+read_result() {
+  result='to come' seconds='' detail=''
+  if [[ -e $work/$1.result ]]; then
+    IFS=$'\t' read -r result seconds detail <"$work/$1.result"
+  elif [[ -e $work/$1.begun ]]; then
+    result=running
+  fi
+}
+result_of() {
+  local result seconds detail
+  read_result "$1"
+  echo "$result"
+}
+detail_of() { cut -f 3 "$work/$1.result"; }
+
+print_step() {
+  local result seconds detail
+  read_result "$1"
+  printf '%-32s %-8s %7s  %s\n' "$1" "$result" "$seconds" "$detail"
+}
+
+# Without a process of its own for each line, since it is called for each step.
+write_summary() {
+  local name result seconds detail done_steps=0
+  local -A with=([failed]='' ['cut off']='' [skipped]='' [look]='')
+  {
+    printf '%-32s %-8s %7s  %s\n' step result seconds ''
+    for name in "${names[@]}"; do
+      read_result "$name"
+      printf '%-32s %-8s %7s  %s\n' "$name" "$result" "$seconds" "$detail"
+      [[ $result == running || $result == 'to come' ]] || ((++done_steps))
+      with[${result/too long/failed}]+=" $name"
+    done
+    for name in $benches; do
+      [[ ! -e $work/$name.highlights ]] || printf '%s\n' "$(<"$work/$name.highlights")"
+    done
+    printf '\n%s of %s steps are done after %s s; the limits add up to %s s of %s s%s\n' $done_steps ${#names[@]} \
+      "$SECONDS" $planned_total "$deadline" "$([[ ! -e $work/is_ended ]] || echo '; THE CHECK WAS ENDED')"
+    for result in 'cut off' skipped look; do
+      [[ -z ${with[$result]} ]] || printf '%s:%s\n' "$result" "${with[$result]}"
+    done
+    if [[ -n ${with[failed]} ]]; then
+      printf 'A STEP FAILED:%s\n' "${with[failed]}"
+    elif ((done_steps == ${#names[@]})); then
+      echo 'no step failed'
+    fi
+  } >"$out/.summary.new"
+  mv "$out/.summary.new" "$out/summary.txt"
+}
+
+# What a summary shows of a benchmark: the lines about the whole step, and the step by operation.
+highlights() {
+  grep -aE '^(step|eager|MFU|heed is|clocks|ceilings) ' "$1"
+  sed -n '/^one step by operation/,/^[^ o]/p' "$1" | grep -aE '^(one| )' | head -n 31
+}
+
+# ---- The end ---------------------------------------------------------------------------------------------------------
+# skip_rest REASON: of all steps that have not begun.
+skip_rest() {
+  local name
+  for name in "${names[@]}"; do [[ -e $work/$name.begun ]] || tell "$name" skipped 0 "$1"; done
+}
+
+# For SIGTERM, SIGINT and SIGHUP: ends what runs, and says so.
+end_check() {
+  trap '' TERM INT HUP
+  : >"$work/is_ended"
+  local name pid pids=()
+  for name in "${names[@]}"; do
+    [[ -e $work/$name.begun && ! -e $work/$name.result ]] || continue
+    pid=$(cat "$work/$name.pid" 2>/dev/null) && kill "$pid" 2>/dev/null && pids+=("$pid")
+  done
+  wave_end=$((SECONDS + 6))
+  while ((${#pids[@]} > 0 && SECONDS < wave_end)) && kill -0 "${pids[@]}" 2>/dev/null; do sleep 0.05; done
+  for name in "${names[@]}"; do tell "$name" 'cut off' 0 'the check was ended'; done
+  exit 1
+}
+trap end_check TERM INT HUP
+trap 'rm -rf "$work"' EXIT
