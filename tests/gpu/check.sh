@@ -92,8 +92,12 @@ awk 'BEGIN { srand(7); for (i = 0; i < 20000; ++i) printf "%c", 97 + int(26 * ra
 
 export heed work
 show_info() {
+  local info code=0
   timeout 10 nvidia-smi || true
-  "$heed" info
+  info=$("$heed" info 2>&1) || code=$?
+  printf '%s\n' "$info"
+  grep '^device' <<<"$info" | tail -n 1  # the last line is the one in the summary
+  return $code
 }
 
 # measure COMMAND...: a benchmark, and the clocks right after it.
@@ -104,6 +108,7 @@ measure() {
 }
 
 heed_run() {  # heed_run NAME key=value...
+  echo "training of $1" >&2
   "$heed" train "$work/tiny.toml" "train.run_dir=$work/$1" "${@:2}"
 }
 losses() { awk -F, 'NR == 1 { for (i = 1; i <= NF; ++i) column[$i] = i; next }

@@ -168,6 +168,7 @@ order='info losses-f32 losses-bf16 baby-gpt-bf16 gpt2-124m-bf16 operations-bf16 
 order+=' memcheck-f32'
 seen=$(grep ' ok ' "$summary" | cut -d ' ' -f 1 | grep -xE "${order// /|}" | paste -sd ' ')
 [[ $seen == "$order" ]] || fail 'another order'
+result info ok 'device +Fake card'
 result losses-f32 ok 'largest relative difference of a loss 0 of'
 result tests.Quiet ok '2 tests passed, 0 skipped'
 [[ -z $REAL_TESTS ]] || result tests.TokenFault ok '7 tests passed, 0 skipped'
