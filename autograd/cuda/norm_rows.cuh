@@ -25,9 +25,9 @@ template <int Group, int Held, int N>
 struct RowPlan {
   static constexpr int kGroup = Group, kHeld = Held, kWidth = N, kVectors = Held / N;
   static constexpr int kGroups = Group == kWarp ? 8 : 1, kThreads = Group * kGroups;
-  // Forward: registers for 32 warps on a multiprocessor, whose prefetched rows are about the bytes in flight that
-  // memory needs.
-  static constexpr int kForwardBlocks = (N > 1 ? 32 : 16) * kWarp / kThreads;
+  // Forward: registers for 32 or more warps on a multiprocessor, whose prefetched rows are about the bytes in flight
+  // that memory needs.
+  static constexpr int kForwardBlocks = (N == 1 ? 16 : Held == 8 ? 36 : 32) * kWarp / kThreads;
   // Backward: whether the registers suffice to read the gradient that dx is added to before the reductions.
   static constexpr bool kReadsEarly = N > 1 && (Held == 8 || (N == 8 && Group == kWarp));
 };
