@@ -1,8 +1,11 @@
 // Activation functions and their gradients as functors, for elementwise.cuh: F{}(x) and FGradient{}(dy, x). The
-// formulas are in ops/elementwise.hpp. NaN propagates.
+// formulas are in ops/elementwise.hpp. NaN propagates. The functors of GELU know the dtype in memory.
 #pragma once
 
+#include <cuda_bf16.h>
 #include <cuda_runtime.h>
+
+#include <type_traits>
 
 namespace heed::cuda {
 
@@ -15,16 +18,26 @@ __device__ inline float bounded_square(float x) {
   const float square = x * x;
   return square > 900.0f ? 900.0f : square;
 }
+// T: the dtype in memory. The relative error of __expf grows with its argument, up to 1e-5: far below a rounding to
+// bf16.
+template <class T>
 __device__ inline float gelu_gate(float x, float square) {
-  return 1.0f / (1.0f + expf(-x * (square * (kTwoRoot * kCubic) + kTwoRoot)));
+  const float argument = -x * (square * (kTwoRoot * kCubic) + kTwoRoot);
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    return __fdividef(1.0f, 1.0f + __expf(argument));
+  } else {
+    return 1.0f / (1.0f + expf(argument));
+  }
 }
 
+template <class T>
 struct Gelu {
-  __device__ float operator()(float x) const { return x * gelu_gate(x, bounded_square(x)); }
+  __device__ float operator()(float x) const { return x * gelu_gate<T>(x, bounded_square(x)); }
 };
+template <class T>
 struct GeluGradient {
   __device__ float operator()(float dy, float x) const {
-    const float square = bounded_square(x), gate = gelu_gate(x, square);
+    const float square = bounded_square(x), gate = gelu_gate<T>(x, square);
     const float slope = (gate - gate * gate) * (square * (kTwoRoot * 3 * kCubic) + kTwoRoot);
     return dy * (x * slope + gate);
   }

@@ -26,11 +26,21 @@ struct RowChunks {
 
 constexpr int kPartialColumns = kWarp, kPartialSlots = 32;
 
-// Threads: 32 columns x 32 slots; a slot adds every 32nd partial row, slot 0 then adds the slots in order. Memory:
-// `partial` is read once, usually from L2, where it has just been written.
+struct PartialSum {
+  float* total;
+  bool add;
+  const float* partial;
+};
+
+// Threads: 32 columns x 32 slots; a slot adds every 32nd partial row, slot 0 then adds the slots in order. The second
+// thread block of a column is for another vector. Memory: `partial` is read once, usually from L2, where it has just
+// been written.
 template <int Slots, int Threads = kPartialColumns* Slots>
 __global__ void __launch_bounds__(Threads)
-    add_partial_rows_kernel(float* total, bool add, const float* partial, int64_t chunks, int64_t columns) {
+    add_partial_rows_kernel(PartialSum first, PartialSum second, int64_t chunks, int64_t columns) {
+  const bool is_first = blockIdx.y == 0, add = is_first ? first.add : second.add;
+  const float* partial = is_first ? first.partial : second.partial;
+  float* total = is_first ? first.total : second.total;
   __shared__ float sums[Slots][kPartialColumns];
   const int lane = static_cast<int>(threadIdx.x), slot = static_cast<int>(threadIdx.y);
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kPartialColumns + lane;
@@ -58,13 +68,28 @@ class PartialRows {
   float* data() const { return total_ ? partial_.data() : nullptr; }
   // Writes or accumulates the total.
   void finish() const {
-    if (!total_ || columns_ == 0) return;
-    launch(add_partial_rows_kernel<kPartialSlots>,
-           {blocks_for(columns_, kPartialColumns), {kPartialColumns, kPartialSlots}}, elements<float>(total_.ref),
-           total_.add, partial_.data(), chunks_.count, columns_);
+    if (total_) launch_sum(sum(), nullptr);
+  }
+  // Both totals in one launch; they have the same number of chunks and columns.
+  static void finish(const PartialRows& a, const PartialRows& b) {
+    if (!a.total_ || !b.total_) {
+      a.finish();
+      b.finish();
+    } else {
+      const PartialSum second = b.sum();
+      a.launch_sum(a.sum(), &second);
+    }
   }
 
  private:
+  PartialSum sum() const { return {elements<float>(total_.ref), total_.add, partial_.data()}; }
+  void launch_sum(const PartialSum& first, const PartialSum* second) const {
+    if (columns_ == 0) return;
+    launch(add_partial_rows_kernel<kPartialSlots>,
+           {{blocks_for(columns_, kPartialColumns), second == nullptr ? 1u : 2u}, {kPartialColumns, kPartialSlots}},
+           first, second == nullptr ? first : *second, chunks_.count, columns_);
+  }
+
   GradientSink total_;
   RowChunks chunks_;
   int64_t columns_;

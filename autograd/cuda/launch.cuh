@@ -44,6 +44,14 @@ void launch(void (*kernel)(Parameters...), const LaunchShape& shape, std::type_i
   check(cudaLaunchKernelEx(&config, kernel, arguments...), "launch a kernel");
 }
 
+// The thread blocks of a kernel without dynamic shared memory that run on the device at the same time.
+template <class... Parameters>
+int64_t resident_blocks(void (*kernel)(Parameters...), int threads) {
+  int blocks = 0;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, 0), "ask for resident thread blocks");
+  return int64_t{blocks} * multiprocessors();
+}
+
 // Dynamic shared memory in a kernel: auto& tiles = dynamic_shared<Tiles>(); the launch must request sizeof(Tiles)
 // bytes.
 template <class T>

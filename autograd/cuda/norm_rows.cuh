@@ -4,9 +4,9 @@
 // Threads: a warp keeps a row of up to 512 elements in registers, a thread block of 128 or 512 threads one of up to
 // 2048 or 8192; longer rows: norm_rows_wide.cuh. The next row is prefetched during the computation of a row.
 //
-// Forward: each thread group strides over rows and keeps weight and bias in registers. Memory: x read once, y written
-// once, 4 bytes per element in bf16, 8 in f32, and 4 bytes per row for each statistic. About 8 operations per element,
-// memory-bound.
+// Forward: as many thread blocks as run at the same time; each thread group strides over rows. Weight and bias stay in
+// registers or in the L1 cache. Memory: x read once, y written once, 4 bytes per element in bf16, 8 in f32, and 4 bytes
+// per row for each statistic. About 8 operations per element, memory-bound.
 // Backward: a thread block processes a chunk of at least 16 rows and sums dweight and dbias of the chunk in registers;
 // the partial sums of the chunks are added in order, see column_sum.cuh. Memory: dy and x read, dx written, 6 or 12
 // bytes per element, and half a byte for each of the two partial sums, which usually stay in L2. About 15 operations
@@ -23,9 +23,21 @@ namespace heed::cuda {
 // launching.
 template <int Group, int Held, int N>
 struct RowPlan {
-  static constexpr int kGroup = Group, kWidth = N, kVectors = Held / N;
+  static constexpr int kGroup = Group, kHeld = Held, kWidth = N, kVectors = Held / N;
   static constexpr int kGroups = Group == kWarp ? 8 : 1, kThreads = Group * kGroups;
+  // Forward: registers for 32 or more warps on a multiprocessor, whose prefetched rows are about the bytes in flight
+  // that memory needs.
+  static constexpr int kForwardBlocks = (N == 1 ? 16 : Held == 8 ? 36 : 32) * kWarp / kThreads;
+  // Backward: whether the registers suffice to read the gradient that dx is added to before the reductions.
+  static constexpr bool kReadsEarly = N > 1 && (Held == 8 || (N == 8 && Group == kWarp));
 };
+// Thread blocks of the backward pass that a multiprocessor must have registers for: as many as fit without spills. A
+// LayerNorm also sums dbias.
+template <class Plan, bool Centered>
+constexpr int kBackwardBlocks = Plan::kWidth > 1 && Plan::kHeld == 8
+                                    ? (Plan::kWidth == 8 && !Centered ? 24 : 20) * kWarp / Plan::kThreads
+                                : Plan::kGroup == kWarp && (Plan::kWidth == 8 || !Centered) ? 2
+                                                                                            : 1;
 
 // The longest row that is kept in registers; longer ones are read several times, see norm_rows_wide.cuh.
 constexpr int64_t kWidestHeldRow = 512 * 16;
@@ -64,19 +76,43 @@ struct HeldRow {
     for_each_vector<Plan>(columns, [&](int v, int column) { vector[v] = cuda::fetch<Plan::kWidth>(row + column); });
   }
 };
+// N adjacent parameters; nullptr: all are `absent`.
+template <int N>
+__device__ __forceinline__ Floats<N> parameters_at(const float* parameters, float absent, int column) {
+  if (parameters != nullptr) return load<N>(parameters + column);
+  Floats<N> result;
+#pragma unroll
+  for (float& value : result.value) value = absent;
+  return result;
+}
 template <class Plan>
 struct HeldFloats {
   Floats<Plan::kWidth> vector[Plan::kVectors] = {};
 
-  // Loads element by element, as parameters need not be aligned. nullptr: all are `absent`.
   __device__ __forceinline__ void load_parameters(const float* parameters, float absent, int columns) {
-    for_each_vector<Plan>(columns, [&](int v, int column) {
-#pragma unroll
-      for (int i = 0; i < Plan::kWidth; ++i) {
-        vector[v].value[i] = parameters == nullptr ? absent : parameters[column + i];
-      }
-    });
+    for_each_vector<Plan>(
+        columns, [&](int v, int column) { vector[v] = parameters_at<Plan::kWidth>(parameters, absent, column); });
   }
+};
+
+// A parameter vector: kept in registers, or read from the L1 cache for each row. 16 elements a thread would leave
+// registers for fewer rows in flight.
+template <class Plan, bool Kept = Plan::kHeld <= 8>
+class RowParameters {
+ public:
+  __device__ __forceinline__ RowParameters(const float* parameters, float absent, int columns)
+      : parameters_(parameters), absent_(absent) {
+    if constexpr (Kept) kept_.load_parameters(parameters, absent, columns);
+  }
+  __device__ __forceinline__ Floats<Plan::kWidth> at(int v, int column) const {
+    if constexpr (Kept) return kept_.vector[v];
+    return parameters_at<Plan::kWidth>(parameters_, absent_, column);
+  }
+
+ private:
+  const float* parameters_;
+  float absent_;
+  HeldFloats<Plan> kept_;
 };
 
 // Sums over the threads of a thread group; each of them gets the result. All threads of the thread block must call it.
@@ -104,12 +140,11 @@ __device__ __forceinline__ void sum_over_group(float (&sums)[Count]) {
 }
 
 template <class Plan, bool Centered, class T, class Layout>
-__global__ void __launch_bounds__(Plan::kThreads) norm_forward_kernel(NormalizeRows<T, Layout> p) {
+__global__ void __launch_bounds__(Plan::kThreads, Plan::kForwardBlocks)
+    norm_forward_kernel(NormalizeRows<T, Layout> p) {
   constexpr int N = Plan::kWidth;
   const int columns = static_cast<int>(p.columns);
-  HeldFloats<Plan> weight, bias;
-  weight.load_parameters(p.weight, 1, columns);
-  if constexpr (Centered) bias.load_parameters(p.bias, 0, columns);
+  const RowParameters<Plan> weights(p.weight, 1, columns), biases(Centered ? p.bias : nullptr, 0, columns);
   const int64_t step = static_cast<int64_t>(gridDim.x) * Plan::kGroups;
   int64_t row = static_cast<int64_t>(blockIdx.x) * Plan::kGroups + threadIdx.x / Plan::kGroup;
   HeldRow<Plan, T> next;
@@ -141,10 +176,11 @@ __global__ void __launch_bounds__(Plan::kThreads) norm_forward_kernel(NormalizeR
     sum_over_group<Plan>(squares);
     const float rstd = 1.0f / sqrtf(squares[0] / static_cast<float>(columns) + p.eps);
     for_each_vector<Plan>(columns, [&](int v, int column) {
+      const Floats<N> weight = weights.at(v, column), bias = biases.at(v, column);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         float& value = x.vector[v].value[i];
-        value = fmaf(value * rstd, weight.vector[v].value[i], bias.vector[v].value[i]);
+        value = fmaf(value * rstd, weight.value[i], bias.value[i]);
       }
       store<N>(p.y + p.layout.offset(row) + column, x.vector[v]);
     });
@@ -179,11 +215,12 @@ __device__ __forceinline__ void write_partial_row(float* partial, int columns, c
 }
 
 template <class Plan, bool Centered, class T, class Layout>
-__global__ void __launch_bounds__(Plan::kThreads) norm_backward_kernel(DifferentiateRows<T, Layout> p) {
+__global__ void __launch_bounds__(Plan::kThreads, kBackwardBlocks<Plan, Centered>)
+    norm_backward_kernel(DifferentiateRows<T, Layout> p) {
   constexpr int N = Plan::kWidth;
   const int columns = static_cast<int>(p.columns);
-  HeldFloats<Plan> weight, dweight, dbias;
-  weight.load_parameters(p.weight, 1, columns);
+  const RowParameters<Plan, Plan::kHeld <= 8 || N == 1> weights(p.weight, 1, columns);
+  HeldFloats<Plan> dweight, dbias;
   const int64_t end = p.chunks.begin(blockIdx.x + 1);
   int64_t row = p.chunks.begin(blockIdx.x) + threadIdx.x / Plan::kGroup;
   HeldRow<Plan, T> next_x, next_dy;
@@ -200,11 +237,11 @@ __global__ void __launch_bounds__(Plan::kThreads) norm_backward_kernel(Different
     const float mean = next_mean, rstd = next_rstd;
     if (row + Plan::kGroups < end) fetch_row(row + Plan::kGroups);
     float sums[Centered ? 2 : 1] = {};  // of g * normalized, and of g = dy * weight
-    for_each_vector<Plan>(columns, [&](int v, int) {
-      const Floats<N> xs = to_floats(x.vector[v]), dys = to_floats(dy.vector[v]);
+    for_each_vector<Plan>(columns, [&](int v, int column) {
+      const Floats<N> xs = to_floats(x.vector[v]), dys = to_floats(dy.vector[v]), weight = weights.at(v, column);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float normalized = (xs.value[i] - mean) * rstd, g = dys.value[i] * weight.vector[v].value[i];
+        const float normalized = (xs.value[i] - mean) * rstd, g = dys.value[i] * weight.value[i];
         sums[0] += g * normalized;
         dweight.vector[v].value[i] += dys.value[i] * normalized;
         if constexpr (Centered) {
@@ -214,17 +251,19 @@ __global__ void __launch_bounds__(Plan::kThreads) norm_backward_kernel(Different
       }
     });
     if (p.dx == nullptr) continue;
+    HeldRow<Plan, T> before;
+    if (Plan::kReadsEarly && p.add) before.fetch(p.dx + p.layout.offset(row), columns);
     sum_over_group<Plan>(sums);
     const float mean_gx = sums[0] / static_cast<float>(columns);
     float mean_g = 0;
     if constexpr (Centered) mean_g = sums[1] / static_cast<float>(columns);
     for_each_vector<Plan>(columns, [&](int v, int column) {
-      const Floats<N> xs = to_floats(x.vector[v]), dys = to_floats(dy.vector[v]);
+      const Floats<N> xs = to_floats(x.vector[v]), dys = to_floats(dy.vector[v]), weight = weights.at(v, column);
       T* to = p.dx + p.layout.offset(row) + column;
-      Floats<N> dx = p.add ? load<N>(to) : Floats<N>{};
+      Floats<N> dx = !p.add ? Floats<N>{} : Plan::kReadsEarly ? to_floats(before.vector[v]) : load<N>(to);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float normalized = (xs.value[i] - mean) * rstd, g = dys.value[i] * weight.vector[v].value[i];
+        const float normalized = (xs.value[i] - mean) * rstd, g = dys.value[i] * weight.value[i];
         dx.value[i] += rstd * (g - mean_g - normalized * mean_gx);
       }
       store<N>(to, dx);
@@ -240,12 +279,13 @@ void normalize_rows(const NormalizeRows<T, Layout>& p) {
   if (p.columns > kWidestHeldRow) return normalize_wide<Centered>(p);
   const auto run = [&](auto plan) {
     using Plan = decltype(plan);
-    constexpr int64_t kPerMultiprocessor = 16;
-    const int64_t blocks = std::min<int64_t>(blocks_for(p.rows, Plan::kGroups), kPerMultiprocessor * multiprocessors());
-    launch(norm_forward_kernel<Plan, Centered, T, Layout>, {static_cast<unsigned>(blocks), Plan::kThreads}, p);
+    constexpr auto kKernel = norm_forward_kernel<Plan, Centered, T, Layout>;
+    static const int64_t most = resident_blocks(kKernel, Plan::kThreads);
+    const int64_t blocks = std::min<int64_t>(blocks_for(p.rows, Plan::kGroups), most);
+    launch(kKernel, {static_cast<unsigned>(blocks), Plan::kThreads}, p);
   };
-  can_move<kPerVector<T>>(p.columns, p.x, p.y) ? visit_row_plan<kPerVector<T>>(p.columns, run)
-                                               : visit_row_plan<1>(p.columns, run);
+  can_move<kPerVector<T>>(p.columns, p.x, p.y, p.weight, p.bias) ? visit_row_plan<kPerVector<T>>(p.columns, run)
+                                                                 : visit_row_plan<1>(p.columns, run);
 }
 
 // Launches the backward kernel.
@@ -256,8 +296,8 @@ void differentiate_rows(const DifferentiateRows<T, Layout>& p) {
     using Plan = decltype(plan);
     launch(norm_backward_kernel<Plan, Centered, T, Layout>, {static_cast<unsigned>(p.chunks.count), Plan::kThreads}, p);
   };
-  can_move<kPerVector<T>>(p.columns, p.x, p.dy, p.dx) ? visit_row_plan<kPerVector<T>>(p.columns, run)
-                                                      : visit_row_plan<1>(p.columns, run);
+  can_move<kPerVector<T>>(p.columns, p.x, p.dy, p.dx, p.weight) ? visit_row_plan<kPerVector<T>>(p.columns, run)
+                                                                : visit_row_plan<1>(p.columns, run);
 }
 
 }  // namespace heed::cuda

@@ -99,7 +99,8 @@ __global__ void __launch_bounds__(kWideThreads) norm_forward_wide_kernel(Normali
 // dweight and dbias. Must run before dx is written, which may overwrite x.
 template <int N, bool Centered, class T, class Layout>
 __global__ void __launch_bounds__(kWideThreads) norm_sum_wide_kernel(DifferentiateRows<T, Layout> p) {
-  const int64_t column = (static_cast<int64_t>(blockIdx.x) * kWideThreads + threadIdx.x) * N, chunk = blockIdx.y;
+  const int64_t vector = static_cast<int64_t>(blockIdx.x) * kWideThreads + threadIdx.x, column = vector * N;
+  const int64_t chunk = blockIdx.y;
   if (column >= p.columns) return;
   const int64_t end = p.chunks.begin(chunk + 1);
   Floats<N> dweight{}, dbias{};
@@ -113,8 +114,10 @@ __global__ void __launch_bounds__(kWideThreads) norm_sum_wide_kernel(Differentia
       dbias.value[i] += dys.value[i];
     }
   }
-  if (p.dweight != nullptr) store<N>(p.dweight + chunk * p.columns + column, dweight);
-  if (p.dbias != nullptr) store<N>(p.dbias + chunk * p.columns + column, dbias);
+  // nvcc sees from the product with N that the vectors are aligned.
+  const int64_t to = (chunk * (p.columns / N) + vector) * N;
+  if (p.dweight != nullptr) store<N>(p.dweight + to, dweight);
+  if (p.dbias != nullptr) store<N>(p.dbias + to, dbias);
 }
 
 template <int N, bool Centered, class T, class Layout>

@@ -68,6 +68,15 @@ void write(const char* name, const GradientSink& out, F f, const Inputs&... inpu
     elementwise_into<T>(out, f, elements<T>(inputs)...);
   });
 }
+// The same for a functor that knows the dtype.
+template <template <class> class F, class... Inputs>
+void write_by_dtype(const char* name, const GradientSink& out, const Inputs&... inputs) {
+  if (!out) return;
+  visit_elements(name, out.ref.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    elementwise_into<T>(out, F<T>{}, elements<T>(inputs)...);
+  });
+}
 
 }  // namespace
 
@@ -79,8 +88,8 @@ void multiply_by(Context&, const WithScalar& p) { write("scale", p.y, TimesScala
 void add_scalar(Context&, const WithScalar& p) {
   write("add_scalar", p.y, PlusScalar{static_cast<float>(p.scalar)}, p.x);
 }
-void gelu_forward(Context&, const ActivationForward& p) { write("gelu", {p.y}, Gelu{}, p.x); }
-void gelu_backward(Context&, const ActivationBackward& p) { write("gelu", p.dx, GeluGradient{}, p.dy, p.x); }
+void gelu_forward(Context&, const ActivationForward& p) { write_by_dtype<Gelu>("gelu", {p.y}, p.x); }
+void gelu_backward(Context&, const ActivationBackward& p) { write_by_dtype<GeluGradient>("gelu", p.dx, p.dy, p.x); }
 void gelu_erf_forward(Context&, const ActivationForward& p) { write("gelu_erf", {p.y}, GeluErf{}, p.x); }
 void gelu_erf_backward(Context&, const ActivationBackward& p) { write("gelu_erf", p.dx, GeluErfGradient{}, p.dy, p.x); }
 void silu_forward(Context&, const ActivationForward& p) { write("silu", {p.y}, Silu{}, p.x); }

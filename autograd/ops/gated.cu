@@ -69,7 +69,7 @@ void gated_forward(Context&, const GatedForward& p) {
       launch(gated_forward_kernel<width(), decltype(f), T>, {blocks_for(n / width(), kThreads), kThreads}, n, columns,
              f, y, h);
     };
-    const auto with_width = [&](auto width) { p.gate == Gate::silu ? run(width, Silu{}) : run(width, Gelu{}); };
+    const auto with_width = [&](auto width) { p.gate == Gate::silu ? run(width, Silu{}) : run(width, Gelu<T>{}); };
     constexpr int kVector = kPerVector<T>;
     can_move<kVector>(columns, y, h) ? with_width(std::integral_constant<int, kVector>{})
                                      : with_width(std::integral_constant<int, 1>{});
@@ -88,7 +88,7 @@ void gated_backward(Context&, const GatedBackward& p) {
              {blocks_for(n / width(), kThreads), kThreads}, n, columns, f, gradient, p.dh.add, dh, dy, h);
     };
     const auto with_width = [&](auto width) {
-      p.gate == Gate::silu ? run(width, Silu{}, SiluGradient{}) : run(width, Gelu{}, GeluGradient{});
+      p.gate == Gate::silu ? run(width, Silu{}, SiluGradient{}) : run(width, Gelu<T>{}, GeluGradient<T>{});
     };
     constexpr int kVector = kPerVector<T>;
     can_move<kVector>(columns, dh, dy, h) ? with_width(std::integral_constant<int, kVector>{})

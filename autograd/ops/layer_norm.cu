@@ -42,8 +42,7 @@ void layer_norm_backward(Context& context, const LayerNormBackward& p) {
                                             .chunks = chunks,
                                             .columns = columns});
   });
-  dweight.finish();
-  dbias.finish();
+  PartialRows::finish(dweight, dbias);
 }
 
 }  // namespace heed::cuda

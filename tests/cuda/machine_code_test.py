@@ -1,0 +1,172 @@
+"""What nvcc makes of the kernels for sm_90, against limits:
+
+    machine_code_test.py NVCC CUOBJDUMP SOURCE_FOLDER WORK_FOLDER KERNEL.cu... [--write]
+
+warps         A kernel needs no more registers than let so many warps run on a multiprocessor of 65536 registers.
+spill_bytes   ptxas spills no more bytes of registers to local memory, stores and loads together.
+narrow_stores The machine code has no more stores to adjacent addresses that one store of 8 or 16 bytes could replace.
+widest_store  The bits of the widest store to global memory are no fewer.
+
+nvcc splits a vector store into its elements where it does not see that the index is a multiple of the vector, so the
+last two hold that a vector kernel stores 16 bytes at once. They need cuobjdump (give "" without it).
+
+A kernel has the limits of default_limits(), or those of its row in kernel_limits.csv. --write makes that table again from
+what nvcc does now; read the difference. Compiling takes some minutes; with ccache, seconds from the second time on.
+"""
+import argparse
+import concurrent.futures
+import csv
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+TABLE = pathlib.Path(__file__).parent / "kernel_limits.csv"
+FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-DHEED_HAVE_CUDA", "-DFMT_USE_CONSTEXPR=1", "-I.",
+         "-gencode", "arch=compute_90,code=sm_90", "-Xptxas", "-v", "-c"]
+REGISTERS, SKIPPED = 65536, 77
+# Warps per multiprocessor that a table made by --write asks for; between two of these, registers may move.
+STEPS = [40, 32, 24, 20, 16, 12, 8]
+WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128}
+COLUMNS = ["kernel", "warps", "spill_bytes", "narrow_stores", "widest_store"]
+
+
+def run(command, folder):
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stderr}")
+    return done
+
+
+def resources(report):
+    """ptxas' report: kernel -> (registers, bytes of spills)."""
+    found, name, spills = {}, None, 0
+    for line in report.splitlines():
+        if entry := re.search(r"Compiling entry function '(\w+)'", line):
+            name = entry[1]
+        elif spilled := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            spills = int(spilled[1]) + int(spilled[2])
+        elif name and (used := re.search(r"Used (\d+) registers", line)):
+            found[name], name = (int(used[1]), spills), None
+    return found
+
+
+def stores(listing):
+    """cuobjdump's listing: kernel -> (narrow stores, bits of the widest store)."""
+    found, name, before = {}, None, None
+    for line in listing.splitlines():
+        if function := re.search(r"Function : (\w+)", line):
+            name, before = function[1], None
+            found[name] = (0, 0)
+        elif store := re.search(r"STG\.E(\S*) (?:desc\[\w+\])?\[(\w+)[^]+]*(?:\+(-?0x[0-9a-f]+))?\]", line):
+            bits = next((WIDTHS[word] for word in store[1].split(".") if word in WIDTHS), 32)
+            at = int(store[3] or "0", 16)
+            # Above 16 bytes there are two stores: those of 128 bits are never narrow.
+            adjacent = bits < 128 and before == (store[2], bits, at - bits // 8)
+            narrow, widest = found[name]
+            found[name] = (narrow + adjacent, max(widest, bits))
+            before = (store[2], bits, at)
+    return found
+
+
+def readable(mangled):
+    """Names without namespaces and parameters, such as dropout_kernel<8, true, bf16>."""
+    lines = subprocess.run(["c++filt"], input="\n".join(mangled), capture_output=True, text=True, check=True).stdout
+    names = []
+    for line in lines.splitlines():
+        line = re.sub(r"\(anonymous namespace\)::|\b\w+::", "", line).removeprefix("void ")
+        depth = 0
+        for at, letter in enumerate(line):  # up to the list of parameters
+            depth += (letter == "<") - (letter == ">")
+            if letter == "(" and depth == 0 and at > 0:
+                line = line[:at]
+                break
+        names.append(line.replace("__nv_bfloat16", "bf16"))
+    return dict(zip(mangled, names))
+
+
+def measure(arguments, source):
+    nvcc = ([shutil.which("ccache")] if shutil.which("ccache") else []) + [arguments.nvcc]
+    target = pathlib.Path(arguments.work).resolve() / (source.replace("/", "_") + ".o")
+    used = resources(run([*nvcc, *FLAGS, source, "-o", target], arguments.source).stderr)
+    written = stores(run([arguments.cuobjdump, "-sass", target], arguments.source).stdout) if arguments.cuobjdump else {}
+    names = readable(list(used))
+    return {names[kernel]: (*used[kernel], *written.get(kernel, (None, None))) for kernel in used}
+
+
+def warps_of(registers):
+    return min(64, REGISTERS // (32 * -(-registers // 8) * 8))
+
+
+def default_limits(name):
+    """Enough warps to hide the latency of memory, no spills, and 16 bytes a store where the first argument is a width."""
+    is_vector = re.match(r"\w+<(RowPlan<\d+, \d+, )?[48]\b", name)
+    return {"warps": 40, "spill_bytes": 0, "narrow_stores": 0, "widest_store": 128 if is_vector else 0}
+
+
+def problems(found, table):
+    for name, (registers, spills, narrow, widest) in found.items():
+        limit = table.get(name) or default_limits(name)
+        if warps_of(registers) < limit["warps"]:
+            yield (f"{name} uses {registers} registers, which let {warps_of(registers)} warps run on a multiprocessor; "
+                   f"it needs {limit['warps']}, so at most {REGISTERS // 32 // limit['warps'] // 8 * 8} registers")
+        if spills > limit["spill_bytes"]:
+            yield f"{name} spills {spills} bytes, {limit['spill_bytes']} are allowed"
+        if narrow is not None and narrow > limit["narrow_stores"]:
+            yield (f"{name} has {narrow} stores of single elements next to each other, {limit['narrow_stores']} are "
+                   "allowed: let the index of store<N>() be a product with N")
+        if widest is not None and widest < limit["widest_store"]:
+            yield f"{name} stores at most {widest} bits at once, it must be {limit['widest_store']}"
+    for name in table.keys() - found.keys():
+        yield f"{name} is in the table, but there is no such kernel"
+
+
+def write_table(found):
+    with TABLE.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for name, (registers, spills, narrow, widest) in sorted(found.items()):
+            limit = default_limits(name)
+            if warps_of(registers) < limit["warps"] or widest < limit["widest_store"] or spills or narrow:
+                warps = next(step for step in STEPS if step <= warps_of(registers))
+                writer.writerow([name, min(warps, limit["warps"]), spills, narrow, min(widest, limit["widest_store"])])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ["nvcc", "cuobjdump", "source", "work"]:
+        parser.add_argument(name)
+    parser.add_argument("kernels", nargs="+")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--list", action="store_true",
+                        help="print of each kernel: registers, bytes of spills, narrow stores, bits of the widest store")
+    arguments = parser.parse_args()
+    if not arguments.nvcc:
+        print("skipped: no nvcc")
+        sys.exit(SKIPPED)
+    if arguments.write and not arguments.cuobjdump:
+        sys.exit("--write needs cuobjdump")
+    os.makedirs(arguments.work, exist_ok=True)
+    found = {}
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for kernels in pool.map(lambda source: measure(arguments, source), arguments.kernels):
+            found |= kernels
+    if arguments.list:
+        for name, values in sorted(found.items()):
+            print(name, *values, sep="\t")
+    if arguments.write:
+        write_table(found)
+        return
+    with TABLE.open(newline="") as file:
+        table = {row["kernel"]: {key: int(row[key]) for key in COLUMNS[1:]} for row in csv.DictReader(file)}
+    faults = sorted(problems(found, table))
+    print(*faults, sep="\n")
+    stores_text = "" if arguments.cuobjdump else "; stores not looked at, since there is no cuobjdump"
+    print(f"{len(found)} kernels, {len(faults)} problems{stores_text}")
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()
