@@ -30,7 +30,7 @@ fake "$bin/heed" <<'SCRIPT'
 [[ $* != *"${PLANT_FAULT:-nothing}"* ]] || { echo 'heed: what failed'; exit 1; }
 case "$*" in
   info)
-    "$REAL_HEED" info | grep -v '^CUDA'
+    "$REAL_HEED" info | grep -Ev '^(CUDA|device) '
     printf 'CUDA          code for sm_90\n%s\n' "${PLANT_DEVICE-device        Fake card (sm_90, 8.0 GiB)}"
     ;;
   train*)
