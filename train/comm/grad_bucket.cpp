@@ -118,7 +118,7 @@ void GradBuckets::shard() {
   for (const Bucket& bucket : buckets_) {
     const nn::ParameterGroup& group = store_.groups()[static_cast<size_t>(bucket.group)];
     Tensor weights = own_part(group.weights, bucket);
-    if (group.copies) {  // master weights are kept by the rank that owns the shard
+    if (group.leaves_are_copies) {  // master weights are kept by the rank that owns the shard
       const Tensor kept = empty(weights.shape(), weights.dtype(), weights.device(), MemoryCategory::parameters);
       copy_elements_to(kept.ref(), weights);
       weights = kept;
@@ -127,7 +127,7 @@ void GradBuckets::shard() {
                    {.group = bucket.group, .begin = own_begin(bucket)});
   }
   for (size_t g = 0; g < store_.groups().size(); ++g) {
-    if (store_.groups()[g].copies) store_.release_weights(static_cast<int>(g));
+    if (store_.groups()[g].leaves_are_copies) store_.release_weights(static_cast<int>(g));
   }
 }
 
@@ -183,11 +183,14 @@ void GradBuckets::all_gather_parameters() {
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     const nn::ParameterGroup& group = store_.groups()[static_cast<size_t>(bucket.group)];
-    if (group.copies) store_.update_copies(bucket.group, own_begin(bucket), shards_[b].weights);
-    const Tensor& shared = group.copies ? group.copies : group.weights;
-    communicator_.start_all_gather(shared.slice(bucket.begin, {bucket.length}).ref());
+    if (group.leaves_are_copies) store_.update_copies(bucket.group, own_begin(bucket), shards_[b].weights);
+    communicator_.start_all_gather(group.leaves().slice(bucket.begin, {bucket.length}).ref());
   }
   communicator_.wait();
+  for (size_t g = 0; g < store_.groups().size(); ++g) {
+    const nn::ParameterGroup& group = store_.groups()[g];
+    if (group.copies && group.weights) store_.update_copies(static_cast<int>(g), 0, group.weights);
+  }
 }
 
 bool GradBuckets::has_hidden_matrices(const Bucket& bucket) const {

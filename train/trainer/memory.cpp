@@ -162,7 +162,7 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
   const double average = config.optim.ema_decay > 0 ? count.all() : 0;
   const double moments = (optimizer_values(config.optim, count) + average) * exact;
   double parameters = gradients;
-  if (element != exact) parameters += count.matrices * (element - exact * (sharing - 1) / sharing);
+  if (element != exact) parameters += count.all() * element - count.matrices * exact * (sharing - 1) / sharing;
   const auto layers = static_cast<double>(m.num_layers), width = static_cast<double>(m.d_model);
   const double blocks = t.recompute ? layers * width + elements_per_block(m) : layers * elements_per_block(m);
   const double tokens = static_cast<double>(t.rows_per_micro_batch()) * static_cast<double>(m.seq_len);

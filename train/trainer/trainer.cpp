@@ -128,7 +128,7 @@ void Trainer::require_same_weights() const {
   if (ranks_.size() == 1) return;
   data::Checksum checksum;
   for (const nn::ParameterGroup& group : model_->parameters().groups()) {
-    const Tensor here = (group.copies ? group.copies : group.weights).to(Device::cpu);
+    const Tensor here = group.leaves().to(Device::cpu);
     checksum.update(here.ref().data, here.numel() * size_bytes(here.dtype()));
   }
   comm::require_same_on_all_ranks(ranks_, fmt::format("weights after step {}", step_),
