@@ -21,6 +21,7 @@ void update_adamw(const ParameterSpan& span, const Tensor& m, const Tensor& v, c
                 {.weights = span.weights.ref(),
                  .m = m.ref(),
                  .v = v.ref(),
+                 .copies = span.copies.ref(),
                  .gradients = span.gradients,
                  .scalars = scalars,
                  .beta1 = options.beta1,

@@ -41,6 +41,7 @@ class AdamW final : public Optimizer {
 
 struct AdamWStep {
   TensorRef weights = {}, m = {}, v = {};
+  TensorRef copies = {};  // no data without copies
   ConstTensorRef gradients = {};
   StepScalars scalars = {};
   double beta1 = 0, beta2 = 0, eps = 0;

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "autograd/core/device.hpp"
+#include "autograd/ops/copy.hpp"
 #include "optim/weight_average.hpp"
 
 namespace heed::optim {
@@ -19,7 +20,13 @@ void require_flat(const ParameterSpan& span, size_t index, DType dtype) {
   require<DTypeError>(is_accumulation_dtype(dtype) && span.weights.dtype() == dtype && span.gradients.dtype() == dtype,
                       "optimizer: span {} has {} weights and {} gradients, all must be {}", index, span.weights.dtype(),
                       span.gradients.dtype(), is_accumulation_dtype(dtype) ? name(dtype) : "f32 or f64");
-  require_one_device("optimizer", {{"weights", span.weights}, {"gradients", span.gradients}});
+  require_one_device("optimizer", {{"weights", span.weights}, {"gradients", span.gradients}, {"copies", span.copies}});
+  if (!span.copies) return;
+  require<ShapeError>(span.copies.shape() == span.weights.shape(), "optimizer: span {} has weights {} and copies {}",
+                      index, span.weights.shape(), span.copies.shape());
+  require<DTypeError>(dtype == DType::f32 && span.copies.dtype() == DType::bf16,
+                      "optimizer: span {} has {} copies of {} weights, they must be bf16 of f32", index,
+                      span.copies.dtype(), dtype);
 }
 
 bool share_memory(const Tensor& a, const Tensor& b) {
@@ -133,6 +140,8 @@ void Optimizer::swap_weights_with_average() const {
       copy_elements_to(kept.ref(), weights);
       copy_elements_to(weights.ref(), average);
       copy_elements_to(average.ref(), kept);
+      const Tensor& copies = spans_[span].copies;
+      if (copies) HEED_DISPATCH(weights.device(), cast_elements, copies.slice(first, shape).ref(), weights);
     }
   }
 }

@@ -26,6 +26,8 @@ struct ParameterSpan {
   bool decay = false;         // whether weight decay applies
   double learning_rate_scale = 1;
   double weight_decay_scale = 1;
+  // (N) bf16, of f32 weights, optional: the weights rounded. Whatever changes the weights writes them in the same pass.
+  Tensor copies = {};
 
   // The weight decay of the span, if that of the optimizer is weight_decay.
   double decay_of(double weight_decay) const { return decay ? weight_decay * weight_decay_scale : 0.0; }
@@ -87,8 +89,8 @@ class Optimizer {
 
  protected:
   // Throws ValueError without any span or if spans share memory, ShapeError if a span is not flat or lacks weights or
-  // gradients, DTypeError for mixed dtypes or others than f32 and f64, DeviceError if gradients are not with their
-  // weights.
+  // gradients, DTypeError for mixed dtypes or others than f32 and f64, and for copies that are not bf16 of f32;
+  // DeviceError if gradients or copies are not with their weights.
   explicit Optimizer(std::vector<ParameterSpan> spans);
 
   const std::vector<ParameterSpan>& spans() const { return spans_; }

@@ -62,8 +62,8 @@ class GradBuckets final : private GradientObserver {
   // Starts the reduction of the remaining buckets (flush). After the communicator's next wait(), the gradients of
   // spans() are the sums over the ranks.
   void flush();
-  // Called after the optimizer step: all ranks get all weights (all-gather if sharded), and the low-precision copies
-  // are refreshed. Includes the communicator's wait().
+  // Called after the optimizer step, which has written the weights and bf16 copies of spans(): if sharded, all ranks
+  // get those of all others (all-gather). Includes the communicator's wait().
   void all_gather_parameters();
   // If sharded, gives all ranks the gradients of the hidden matrices, of which each rank has those of its spans().
   void all_gather_matrix_gradients();
