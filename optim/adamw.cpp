@@ -1,5 +1,7 @@
 #include "optim/adamw.hpp"
 
+#include <cmath>
+
 #include "autograd/core/device.hpp"
 
 namespace heed::optim {
@@ -13,6 +15,12 @@ void check(const AdamWOptions& options) {
   require_not_negative("AdamW: eps", options.eps);
   require<ValueError>(options.eps > 0, "AdamW: eps is 0, it must be above 0");
   require_not_negative("weight_decay", options.weight_decay);
+}
+
+BiasCorrection bias_correction(const AdamWOptions& options, int64_t step) {
+  const auto t = static_cast<double>(step);
+  return {.first = 1 - std::pow(options.beta1, t),
+          .inverse_root_second = 1 / std::sqrt(1 - std::pow(options.beta2, t))};
 }
 
 void update_adamw(const ParameterSpan& span, const Tensor& m, const Tensor& v, const AdamWOptions& options,

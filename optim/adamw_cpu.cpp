@@ -4,8 +4,6 @@
 #define HWY_TARGET_INCLUDE "optim/adamw_cpu.cpp"
 #include <hwy/foreach_target.h>
 
-#include <cmath>
-
 #include "autograd/cpu/parallel.hpp"
 #include "autograd/cpu/simd.hpp"
 #include "optim/adamw.hpp"
@@ -24,12 +22,11 @@ template <class T>
 void adamw_typed(const optim::AdamWStep& p, int64_t begin, int64_t end) {
   const hn::ScalableTag<T> d;
   const auto set = [&](double value) HWY_ATTR { return hn::Set(d, static_cast<T>(value)); };
-  const auto t = static_cast<double>(p.scalars.optimizer_step.get());
+  const optim::BiasCorrection correction = p.scalars.bias_correction.get();
   const double learning_rate = p.scalars.rate();
   const auto scale = set(p.scalars.gradient_scale.get()), eps = set(p.eps);
   const auto rate1 = set(1 - p.beta1), rate2 = set(1 - p.beta2);
-  const auto rate = set(learning_rate / (1 - std::pow(p.beta1, t)));
-  const auto root_scale = set(1 / std::sqrt(1 - std::pow(p.beta2, t)));
+  const auto rate = set(learning_rate / correction.first), root_scale = set(correction.inverse_root_second);
   // lr * weight_decay, not 1 - lr * weight_decay, which loses too many digits in f32.
   const auto decay = set(learning_rate * p.weight_decay);
   const T* gradients = p.gradients.as<T>() + begin;

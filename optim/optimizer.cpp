@@ -82,14 +82,18 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
   require_not_negative("learning_rate", learning_rate);
   require<ValueError>(std::isfinite(gradient_scale) && gradient_scale > 0,
                       "optimizer: the gradient scale is {}, it must be finite and above 0", gradient_scale);
-  update_all({.learning_rate = learning_rate, .gradient_scale = gradient_scale, .optimizer_step = steps_ + 1});
+  update_all({.learning_rate = learning_rate,
+              .gradient_scale = gradient_scale,
+              .optimizer_step = steps_ + 1,
+              .bias_correction = bias_correction(steps_ + 1)});
 }
 
 void Optimizer::step(const StepState* state) {
   update_all({.learning_rate = DeviceScalar<double>::at(&state->learning_rate),
               .gradient_scale = DeviceScalar<double>::at(&state->gradient_scale),
               .optimizer_step = DeviceScalar<int64_t>::at(&state->optimizer_step),
-              .is_valid = DeviceScalar<int64_t>::at(&state->is_valid)});
+              .is_valid = DeviceScalar<int64_t>::at(&state->is_valid),
+              .bias_correction = DeviceScalar<BiasCorrection>::at(&state->bias_correction)});
 }
 
 void Optimizer::zero_grad() const {

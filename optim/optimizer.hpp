@@ -44,7 +44,8 @@ struct StepScalars {
   DeviceScalar<double> learning_rate = 0, gradient_scale = 1;
   DeviceScalar<int64_t> optimizer_step = 1;  // 1 in the first
   DeviceScalar<int64_t> is_valid = 1;        // 0: weights and state do not change
-  double learning_rate_scale = 1;            // of the span
+  DeviceScalar<BiasCorrection> bias_correction = BiasCorrection();
+  double learning_rate_scale = 1;  // of the span
 
   // The learning rate of the span. Call this where the kernel runs.
   HEED_HOST_DEVICE double rate() const { return learning_rate.get() * learning_rate_scale; }
@@ -61,9 +62,11 @@ class Optimizer {
   // gradient_scale finite and above 0; nothing has changed then.
   void step(double learning_rate, double gradient_scale = 1);
   // The same with the scalars in the memory of the weights' device, where the kernels read learning_rate,
-  // gradient_scale, is_valid (0: weights and state do not change) and optimizer_step, which must equal steps() after
-  // the call.
+  // gradient_scale, is_valid (0: weights and state do not change), optimizer_step, which must equal steps() after the
+  // call, and bias_correction, which must be that of this optimizer and step.
   void step(const StepState* state);
+  // Computed on the host, once per step, in f64. An optimizer without AdamW reads none.
+  virtual BiasCorrection bias_correction(int64_t /*step*/) const { return {}; }
 
   // Sets the gradients of all spans to 0, before the first backward() of a step.
   void zero_grad() const;

@@ -112,8 +112,11 @@ TEST_P(OptimizerOnCuda, AStateOnTheDeviceGivesTheSameBits) {
   for (int64_t step = 1; step <= 3; ++step) {
     const double learning_rate = 0.1 / static_cast<double>(step);
     by_host->step(learning_rate, 0.7);
-    const Tensor state =
-        on_device({.learning_rate = learning_rate, .optimizer_step = step, .gradient_scale = 0.7, .is_valid = 1});
+    const Tensor state = on_device({.learning_rate = learning_rate,
+                                    .optimizer_step = step,
+                                    .bias_correction = by_device->bias_correction(step),
+                                    .gradient_scale = 0.7,
+                                    .is_valid = 1});
     by_device->restore_steps(0);  // as in a captured step: the host's count is that of the recording
     by_device->step(pointer(state));
     EXPECT_EQ(a.weights.values(), b.weights.values());

@@ -185,6 +185,7 @@ optim::StepState Trainer::run_step(const Drawn& drawn, double learning_rate, boo
   training_step_->start({.learning_rate = learning_rate,
                          .clip_norm = config_.optim.clip_norm,
                          .optimizer_step = optimizer_->steps() + 1,
+                         .bias_correction = optimizer_->bias_correction(optimizer_->steps() + 1),
                          .step = static_cast<uint64_t>(step_),
                          .targets = count_targets(drawn.batches),
                          .must_stop = stop ? 1.0 : 0.0,
