@@ -93,7 +93,16 @@ class Tape {
   // Accepts an empty handle: an optional input that was not given.
   static std::shared_ptr<Node> node_of(const Tensor& tensor) { return tensor ? tensor.impl_->node : nullptr; }
   static Tensor& gradient_slot(const Tensor& tensor) {
-    return tensor.impl_->node != nullptr ? tensor.impl_->node->grad : tensor.impl_->grad;
+    if (tensor.impl_->node != nullptr) return tensor.impl_->node->grad;
+    tensor.impl_->zero_stale_grad();
+    return tensor.impl_->grad;
+  }
+  // The stale gradient of a leaf (Tensor::reset_grad()), for a kernel that overwrites it in this dtype, else null.
+  static Tensor* take_stale_gradient(const Tensor& tensor, DType dtype) {
+    Tensor::Impl& impl = *tensor.impl_;
+    if (!impl.grad_is_stale || impl.grad.dtype() != dtype) return nullptr;
+    impl.grad_is_stale = false;
+    return &impl.grad;
   }
 };
 
@@ -159,6 +168,7 @@ class NodeGradients final : public Gradients {
   // After an error: drops the gradients that were begun here and not finished, so that no caller uses them.
   void abandon() {
     for (Tensor* slot : created_) *slot = Tensor();
+    for (const Tensor& leaf : overwritten_) leaf.reset_grad();
   }
 
   void finish() {
@@ -202,6 +212,12 @@ class NodeGradients final : public Gradients {
   }
 
   GradientSink sink(const Tensor& tensor, DType dtype) {
+    if (Tensor* stale = Tape::take_stale_gradient(tensor, dtype)) {
+      overwritten_.push_back(tensor);
+      opened_.push_back(stale);
+      written_.push_back(stale->detach());
+      return {stale->ref(), false};
+    }
     Tensor& slot = Tape::gradient_slot(tensor);
     const bool opened_here = std::find(opened_.begin(), opened_.end(), &slot) != opened_.end();
     if (!slot || slot.dtype() != dtype || opened_here) return {fresh(tensor, dtype), false};
@@ -225,8 +241,9 @@ class NodeGradients final : public Gradients {
   }
 
   const Node& node_;
-  std::vector<Tensor*> created_;  // slots that were empty before
-  std::vector<Tensor*> opened_;   // slots that this node's kernel writes or accumulates into directly
+  std::vector<Tensor*> created_;     // slots that were empty before
+  std::vector<Tensor> overwritten_;  // leaves whose gradients were stale before
+  std::vector<Tensor*> opened_;      // slots that this node's kernel writes or accumulates into directly
   std::vector<std::pair<Tensor*, Tensor>> pending_;
   std::vector<Tensor> written_;  // for anomaly mode
 };

@@ -137,7 +137,7 @@ int64_t ParameterStore::parameters() const {
 }
 
 void ParameterStore::zero_gradients() const {
-  for (const ParameterGroup& group : groups_) fill_zero(group.gradients.ref());
+  for (const Entry& entry : entries_) entry.tensor.reset_grad();
 }
 
 }  // namespace heed::nn

@@ -99,6 +99,8 @@ class ParameterStore {
   std::vector<Tensor> leaves() const;
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   int64_t parameters() const;
+  // Before the first backward() of a step. The leaves have a gradient of zero then, and a slice of the flat gradients
+  // is valid from the first contribution on, or when grad() of its leaf has been called (Tensor::reset_grad()).
   void zero_gradients() const;
 
  private:

@@ -167,6 +167,8 @@ void GradBuckets::start_ready() {
 }
 
 void GradBuckets::start(const Bucket& bucket) {
+  // grad() writes the zeros of a parameter that got no gradient in this step.
+  for (const size_t entry : bucket.entries) store_.entries()[entry].tensor.grad();
   const Tensor gradients =
       store_.groups()[static_cast<size_t>(bucket.group)].gradients.slice(bucket.begin, {bucket.length});
   sharded_ ? communicator_.start_reduce_scatter(gradients.ref()) : communicator_.start_all_reduce(gradients.ref());

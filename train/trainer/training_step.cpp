@@ -107,7 +107,6 @@ void TrainingStep::run() {
 
 void TrainingStep::accumulate_gradients(const RunBackward& last_backward) {
   model_.parameters().zero_gradients();
-  work_done("zero gradients");
   for (int64_t index = 0; index < options_.micro_batches; ++index) {
     const nn::ForwardContext context{.training = true,
                                      .seed = options_.seed,
