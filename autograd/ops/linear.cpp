@@ -4,7 +4,6 @@
 #include "autograd/tape.hpp"
 
 namespace heed {
-namespace {
 
 void check_linear(const char* operation, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   require<DTypeError>(is_floating(x.dtype()), "{}: x is {}, it must be f32, bf16 or f64", operation, x.dtype());
@@ -21,8 +20,6 @@ void check_linear(const char* operation, const Tensor& x, const Tensor& weight, 
   require<DTypeError>(bias.dtype() == accumulation_dtype(x.dtype()), "{}: bias is {}, for x of {} it must be {}",
                       operation, bias.dtype(), x.dtype(), accumulation_dtype(x.dtype()));
 }
-
-}  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_linear("linear", x, weight, bias);

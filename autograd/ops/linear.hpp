@@ -18,6 +18,9 @@ namespace heed {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias);
 
+// Throws what linear() throws for these inputs, in the name of an operation.
+void check_linear(const char* operation, const Tensor& x, const Tensor& weight, const Tensor& bias);
+
 struct LinearForward {
   TensorRef y = {};
   ConstTensorRef x = {}, weight = {}, bias = {};
