@@ -43,11 +43,15 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& targets, const L
                       targets.shape());
 }
 
-int64_t rows_of_chunk(const Call& c, int64_t chunk_bytes) {
-  const int64_t bytes = c.vocab() * size_bytes(c.x.dtype()) * (c.softcap > 0 ? 2 : 1);
-  int64_t rows = 1;
-  while (2 * rows * bytes <= chunk_bytes && rows < c.rows()) rows *= 2;
-  return std::clamp<int64_t>(rows, 1, std::max<int64_t>(1, c.rows()));
+// The bytes of a row of logits, and of their gradient if it needs memory, too.
+int64_t row_bytes(int64_t vocab, DType dtype, const LinearCrossEntropyOptions& options) {
+  return vocab * size_bytes(dtype) * (options.softcap > 0 ? 2 : 1);
+}
+
+int64_t rows_of_chunk(int64_t rows, int64_t row_bytes, int64_t chunk_bytes) {
+  int64_t chunk = 1;
+  while (2 * chunk * row_bytes <= chunk_bytes && chunk < rows) chunk *= 2;
+  return std::clamp<int64_t>(rows, 1, chunk);
 }
 
 Call make_call(const Tensor& x, const Tensor& weight, const Tensor& targets, const LinearCrossEntropyOptions& given) {
@@ -64,7 +68,7 @@ Call make_call(const Tensor& x, const Tensor& weight, const Tensor& targets, con
   c.losses =
       given.losses ? given.losses.slice(0, {rows}) : empty({rows}, DType::f64, c.device(), MemoryCategory::workspace);
   c.target_weight = empty({}, DType::f64, c.device());
-  c.chunk = rows_of_chunk(c, given.chunk_bytes);
+  c.chunk = rows_of_chunk(rows, row_bytes(c.vocab(), x.dtype(), given), given.chunk_bytes);
   // The targets in their own shape, for the position in an error.
   HEED_DISPATCH(c.device(), cross_entropy_weight,
                 {.weight = c.target_weight.ref(), .targets = targets, .options = c.options});
@@ -163,6 +167,12 @@ class Differentiation {
 };
 
 }  // namespace
+
+int64_t linear_cross_entropy_chunk_bytes(int64_t rows, int64_t vocab, DType dtype,
+                                         const LinearCrossEntropyOptions& options) {
+  const int64_t bytes = row_bytes(vocab, dtype, options);
+  return bytes * rows_of_chunk(rows, bytes, options.chunk_bytes);
+}
 
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets,
                             const LinearCrossEntropyOptions& options) {

@@ -36,4 +36,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
 Tensor linear_cross_entropy_and_backward(Tensor x, const Tensor& weight, const Tensor& targets,
                                          const LinearCrossEntropyOptions& options = {});
 
+// The bytes of a chunk: logits, and with a softcap also their gradients.
+int64_t linear_cross_entropy_chunk_bytes(int64_t rows, int64_t vocab, DType dtype,
+                                         const LinearCrossEntropyOptions& options);
+
 }  // namespace heed
