@@ -106,16 +106,27 @@ class Tape {
   }
 };
 
+namespace {
+
+bool wants_gradient(const std::vector<Tensor>& inputs) {
+  return grad_enabled() &&
+         std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) { return input.requires_grad(); });
+}
+
+// What a node keeps of its inputs. Anomaly reports need their elements.
+std::vector<Tensor> linked(std::vector<Tensor> inputs) {
+  if (!detect_anomaly()) std::transform(inputs.begin(), inputs.end(), inputs.begin(), Tape::linked);
+  return inputs;
+}
+
+}  // namespace
+
 Tensor record(const char* name, Output output, std::vector<Tensor> inputs, Backward backward) {
   Tensor result = Tape::take(std::move(output));
   if (detect_anomaly()) require_finite(name, current_scope(), "result", result, inputs);
   notify(Work::Kind::forward, name, result, inputs);
-  const bool wanted = grad_enabled() && std::any_of(inputs.begin(), inputs.end(),
-                                                    [](const Tensor& input) { return input.requires_grad(); });
-  if (!wanted) return result;
-  // Anomaly reports need the elements of the inputs.
-  if (!detect_anomaly()) std::transform(inputs.begin(), inputs.end(), inputs.begin(), Tape::linked);
-  return Tape::attach(name, std::move(result), std::move(inputs), std::move(backward));
+  if (!wants_gradient(inputs)) return result;
+  return Tape::attach(name, std::move(result), linked(std::move(inputs)), std::move(backward));
 }
 
 namespace {
@@ -278,7 +289,7 @@ void run_node(Node& node) {
   try {
     node.backward(dy, gradients);
     gradients.finish();
-    notify(Work::Kind::backward, node.name, dy, node.inputs);
+    notify(node.kind, node.name, dy, node.inputs);
     notify_leaves(node);
   } catch (...) {
     gradients.abandon();
@@ -292,6 +303,23 @@ void discard(const std::vector<std::shared_ptr<Node>>& nodes) {
     if (node == nullptr) continue;
     node->grad = Tensor();
     node->free();
+  }
+}
+
+// Backward from `root`, whose result has the gradient dresult.
+void run_from(const std::shared_ptr<Node>& root, const Tensor& dresult) {
+  const NoGradGuard no_grad;
+  std::vector<std::shared_ptr<Node>> nodes = nodes_in_reverse_order(root);
+  root->grad = dresult;
+  try {
+    for (std::shared_ptr<Node>& node : nodes) {
+      run_node(*node);
+      node->free();
+      node.reset();
+    }
+  } catch (...) {
+    discard(nodes);
+    throw;
   }
 }
 
@@ -315,19 +343,21 @@ void backward(const Tensor& result, const Tensor& dresult) {
     slot ? add_into(slot, dresult, true) : void(slot = dresult.clone());
     return;
   }
-  const NoGradGuard no_grad;
-  std::vector<std::shared_ptr<Node>> nodes = nodes_in_reverse_order(root);
-  slot = dresult;
-  try {
-    for (std::shared_ptr<Node>& node : nodes) {
-      run_node(*node);
-      node->free();
-      node.reset();
-    }
-  } catch (...) {
-    discard(nodes);
-    throw;
-  }
+  run_from(root, dresult);
+}
+
+Tensor record_and_backward(const char* name, Output output, std::vector<Tensor> inputs, Backward forward_and_backward) {
+  require<GraphError>(wants_gradient(inputs), "backward: nothing below the result requires a gradient");
+  const Tensor result = Tape::take(std::move(output));
+  const auto root = std::make_shared<Node>(name, linked(std::move(inputs)), nullptr);
+  root->kind = Work::Kind::both;
+  root->backward = [both = std::move(forward_and_backward), result, node = root.get()](const Tensor& dresult,
+                                                                                       Gradients& gradients) {
+    both(dresult, gradients);
+    if (detect_anomaly()) require_finite(node->name, node->scope, "result", result, node->inputs);
+  };
+  run_from(root, full(result.shape(), result.dtype(), 1.0, result.device()));
+  return result;
 }
 
 Tensor recompute(const Recomputed& fn, const std::vector<Tensor>& inputs) {

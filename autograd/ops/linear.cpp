@@ -4,7 +4,6 @@
 #include "autograd/tape.hpp"
 
 namespace heed {
-namespace {
 
 void check_linear(const char* operation, const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Tensor& bias_copy) {
@@ -27,8 +26,6 @@ void check_linear(const char* operation, const Tensor& x, const Tensor& weight, 
   require<DTypeError>(bias_copy.dtype() == DType::bf16 && x.dtype() == DType::bf16,
                       "{}: bias_copy is {} and x {}, both must be bf16", operation, bias_copy.dtype(), x.dtype());
 }
-
-}  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& bias_copy) {
   check_linear("linear", x, weight, bias, bias_copy);

@@ -20,6 +20,10 @@ namespace heed {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& bias_copy = {});
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& bias_copy = {});
 
+// Throws what linear() throws for these inputs, in the name of an operation.
+void check_linear(const char* operation, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& bias_copy = {});
+
 struct LinearForward {
   TensorRef y = {};
   ConstTensorRef x = {}, weight = {}, bias = {}, bias_copy = {};

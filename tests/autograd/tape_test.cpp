@@ -384,12 +384,34 @@ TEST(Tape, NorIsAGradientOfAnOperationThatFailsLater) {
   EXPECT_FALSE(x.grad());
 }
 
+TEST(Tape, ForwardAndBackwardInOneOperation) {
+  const Tensor x = leaf({2}, {3, -1});
+  const auto square_sum = [](const Tensor& input) {
+    Output sum({}, DType::f64, Device::cpu);
+    const Tensor result = sum.saved();
+    return record_and_backward("square_sum", std::move(sum), {input},
+                               [input, result](const Tensor& dresult, Gradients& gradients) {
+                                 const double* v = input.data<double>();
+                                 *result.data<double>() = v[0] * v[0] + v[1] * v[1];
+                                 double* dx = gradients.fresh(0).as<double>();
+                                 for (int i = 0; i < 2; ++i) dx[i] = 2 * v[i] * *dresult.data<double>();
+                               });
+  };
+  const Tensor once = square_sum(x);
+  EXPECT_EQ(once.item(), 10);
+  EXPECT_FALSE(once.requires_grad());
+  EXPECT_EQ(x.grad().values(), (Values{6, -2}));
+  EXPECT_EQ(square_sum(scaled(x, 2)).item(), 40);
+  EXPECT_EQ(x.grad().values(), (Values{6 + 24, -2 - 8}));
+  EXPECT_EQ(live_nodes(), 0);
+}
+
 // Forward as it goes, backward in reverse, with the shapes; nothing once it is taken away.
 TEST(Tape, AnObserverIsToldOfEachOperation) {
   struct : WorkObserver {
     std::vector<std::string> seen;
     void done(const Work& work) override {
-      const char* kinds[] = {"forward", "backward", "other"};
+      const char* kinds[] = {"forward", "backward", "both", "other"};
       seen.push_back(fmt::format("{} {}", kinds[static_cast<size_t>(work.kind)], work.name));
       if (work.result != nullptr) seen.back() += fmt::format(" {} of {}", work.result->shape(), work.inputs->size());
     }
