@@ -17,6 +17,7 @@
 #include "autograd/ops/gated.hpp"
 #include "autograd/ops/layer_norm.hpp"
 #include "autograd/ops/linear.hpp"
+#include "autograd/ops/linear_cross_entropy.hpp"
 #include "autograd/ops/matmul.hpp"
 #include "autograd/ops/qk_norm.hpp"
 #include "autograd/ops/reduce.hpp"

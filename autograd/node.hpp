@@ -18,7 +18,8 @@ class Node {
   uint64_t sequence;  // order of creation: backward visits nodes in reverse order
   std::vector<Tensor> inputs;
   Backward backward;
-  Tensor grad;  // gradient of the result, accumulated so far
+  Work::Kind kind = Work::Kind::backward;  // of what `backward` does
+  Tensor grad;                             // gradient of the result, accumulated so far
   bool freed = false;
 
   // Drops inputs and closure. It does not recurse into the nodes of the inputs: a long graph would overflow the stack.

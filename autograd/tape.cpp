@@ -93,20 +93,40 @@ class Tape {
   // Accepts an empty handle: an optional input that was not given.
   static std::shared_ptr<Node> node_of(const Tensor& tensor) { return tensor ? tensor.impl_->node : nullptr; }
   static Tensor& gradient_slot(const Tensor& tensor) {
-    return tensor.impl_->node != nullptr ? tensor.impl_->node->grad : tensor.impl_->grad;
+    if (tensor.impl_->node != nullptr) return tensor.impl_->node->grad;
+    tensor.impl_->zero_stale_grad();
+    return tensor.impl_->grad;
+  }
+  // The stale gradient of a leaf (Tensor::reset_grad()), for a kernel that overwrites it in this dtype, else null.
+  static Tensor* take_stale_gradient(const Tensor& tensor, DType dtype) {
+    Tensor::Impl& impl = *tensor.impl_;
+    if (!impl.grad_is_stale || impl.grad.dtype() != dtype) return nullptr;
+    impl.grad_is_stale = false;
+    return &impl.grad;
   }
 };
+
+namespace {
+
+bool wants_gradient(const std::vector<Tensor>& inputs) {
+  return grad_enabled() &&
+         std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) { return input.requires_grad(); });
+}
+
+// What a node keeps of its inputs. Anomaly reports need their elements.
+std::vector<Tensor> linked(std::vector<Tensor> inputs) {
+  if (!detect_anomaly()) std::transform(inputs.begin(), inputs.end(), inputs.begin(), Tape::linked);
+  return inputs;
+}
+
+}  // namespace
 
 Tensor record(const char* name, Output output, std::vector<Tensor> inputs, Backward backward) {
   Tensor result = Tape::take(std::move(output));
   if (detect_anomaly()) require_finite(name, current_scope(), "result", result, inputs);
   notify(Work::Kind::forward, name, result, inputs);
-  const bool wanted = grad_enabled() && std::any_of(inputs.begin(), inputs.end(),
-                                                    [](const Tensor& input) { return input.requires_grad(); });
-  if (!wanted) return result;
-  // Anomaly reports need the elements of the inputs.
-  if (!detect_anomaly()) std::transform(inputs.begin(), inputs.end(), inputs.begin(), Tape::linked);
-  return Tape::attach(name, std::move(result), std::move(inputs), std::move(backward));
+  if (!wants_gradient(inputs)) return result;
+  return Tape::attach(name, std::move(result), linked(std::move(inputs)), std::move(backward));
 }
 
 namespace {
@@ -159,6 +179,7 @@ class NodeGradients final : public Gradients {
   // After an error: drops the gradients that were begun here and not finished, so that no caller uses them.
   void abandon() {
     for (Tensor* slot : created_) *slot = Tensor();
+    for (const Tensor& leaf : overwritten_) leaf.reset_grad();
   }
 
   void finish() {
@@ -202,6 +223,12 @@ class NodeGradients final : public Gradients {
   }
 
   GradientSink sink(const Tensor& tensor, DType dtype) {
+    if (Tensor* stale = Tape::take_stale_gradient(tensor, dtype)) {
+      overwritten_.push_back(tensor);
+      opened_.push_back(stale);
+      written_.push_back(stale->detach());
+      return {stale->ref(), false};
+    }
     Tensor& slot = Tape::gradient_slot(tensor);
     const bool opened_here = std::find(opened_.begin(), opened_.end(), &slot) != opened_.end();
     if (!slot || slot.dtype() != dtype || opened_here) return {fresh(tensor, dtype), false};
@@ -225,8 +252,9 @@ class NodeGradients final : public Gradients {
   }
 
   const Node& node_;
-  std::vector<Tensor*> created_;  // slots that were empty before
-  std::vector<Tensor*> opened_;   // slots that this node's kernel writes or accumulates into directly
+  std::vector<Tensor*> created_;     // slots that were empty before
+  std::vector<Tensor> overwritten_;  // leaves whose gradients were stale before
+  std::vector<Tensor*> opened_;      // slots that this node's kernel writes or accumulates into directly
   std::vector<std::pair<Tensor*, Tensor>> pending_;
   std::vector<Tensor> written_;  // for anomaly mode
 };
@@ -261,7 +289,7 @@ void run_node(Node& node) {
   try {
     node.backward(dy, gradients);
     gradients.finish();
-    notify(Work::Kind::backward, node.name, dy, node.inputs);
+    notify(node.kind, node.name, dy, node.inputs);
     notify_leaves(node);
   } catch (...) {
     gradients.abandon();
@@ -275,6 +303,23 @@ void discard(const std::vector<std::shared_ptr<Node>>& nodes) {
     if (node == nullptr) continue;
     node->grad = Tensor();
     node->free();
+  }
+}
+
+// Backward from `root`, whose result has the gradient dresult.
+void run_from(const std::shared_ptr<Node>& root, const Tensor& dresult) {
+  const NoGradGuard no_grad;
+  std::vector<std::shared_ptr<Node>> nodes = nodes_in_reverse_order(root);
+  root->grad = dresult;
+  try {
+    for (std::shared_ptr<Node>& node : nodes) {
+      run_node(*node);
+      node->free();
+      node.reset();
+    }
+  } catch (...) {
+    discard(nodes);
+    throw;
   }
 }
 
@@ -298,19 +343,21 @@ void backward(const Tensor& result, const Tensor& dresult) {
     slot ? add_into(slot, dresult, true) : void(slot = dresult.clone());
     return;
   }
-  const NoGradGuard no_grad;
-  std::vector<std::shared_ptr<Node>> nodes = nodes_in_reverse_order(root);
-  slot = dresult;
-  try {
-    for (std::shared_ptr<Node>& node : nodes) {
-      run_node(*node);
-      node->free();
-      node.reset();
-    }
-  } catch (...) {
-    discard(nodes);
-    throw;
-  }
+  run_from(root, dresult);
+}
+
+Tensor record_and_backward(const char* name, Output output, std::vector<Tensor> inputs, Backward forward_and_backward) {
+  require<GraphError>(wants_gradient(inputs), "backward: nothing below the result requires a gradient");
+  const Tensor result = Tape::take(std::move(output));
+  const auto root = std::make_shared<Node>(name, linked(std::move(inputs)), nullptr);
+  root->kind = Work::Kind::both;
+  root->backward = [both = std::move(forward_and_backward), result, node = root.get()](const Tensor& dresult,
+                                                                                       Gradients& gradients) {
+    both(dresult, gradients);
+    if (detect_anomaly()) require_finite(node->name, node->scope, "result", result, node->inputs);
+  };
+  run_from(root, full(result.shape(), result.dtype(), 1.0, result.device()));
+  return result;
 }
 
 Tensor recompute(const Recomputed& fn, const std::vector<Tensor>& inputs) {

@@ -55,6 +55,11 @@ void backward(const Tensor& loss);
 // DTypeError, DeviceError).
 void backward(const Tensor& result, const Tensor& dresult);
 
+// For an operation that computes its result, a scalar, and the gradients of its inputs at once, for dresult = 1:
+// forward_and_backward(dresult, gradients) does, and backward continues below it as in backward(result). Returns the
+// result, which is not in the graph. Errors are those of backward(); anomaly mode checks the result, too.
+Tensor record_and_backward(const char* name, Output output, std::vector<Tensor> inputs, Backward forward_and_backward);
+
 // Activation checkpointing: runs fn(inputs) without saving activations, and runs it again during backward. Values and
 // random numbers are the same and memory use is lower. Gradients are the same too, bit for bit if an input is used only
 // inside fn (otherwise the contributions to its gradient may be added in another order). fn may use leaves that are not
@@ -111,10 +116,10 @@ class NameScope {
 // One unit of work that has just finished. An operation is reported with its result and inputs, other work with a name
 // only.
 struct Work {
-  enum class Kind { forward, backward, other };
+  enum class Kind { forward, backward, both, other };  // both: record_and_backward()
   Kind kind = Kind::other;
   const char* name = "";
-  const Tensor* result = nullptr;  // in backward: its gradient
+  const Tensor* result = nullptr;  // in backward, and for both: its gradient
   const std::vector<Tensor>* inputs = nullptr;
 };
 

@@ -55,7 +55,15 @@ const Tensor& Tensor::set_requires_grad(bool on) const {
   return *this;
 }
 
-Tensor Tensor::grad() const { return impl_ == nullptr ? Tensor() : impl_->grad; }
+Tensor Tensor::grad() const {
+  if (impl_ == nullptr) return {};
+  impl_->zero_stale_grad();
+  return impl_->grad;
+}
+
+void Tensor::reset_grad() const {
+  if (impl_ != nullptr && impl_->grad) impl_->grad_is_stale = true;
+}
 
 void Tensor::set_grad(Tensor grad) const {
   require<GraphError>(impl_ != nullptr && impl_->node == nullptr, "set_grad() is for leaves only");
@@ -67,6 +75,7 @@ void Tensor::set_grad(Tensor grad) const {
     require_one_device("set_grad", {{"the tensor", *this}, {"the gradient", grad}});
   }
   impl_->grad = std::move(grad);
+  impl_->grad_is_stale = false;
 }
 
 Tensor Tensor::detach() const { return slice(0, shape()); }

@@ -14,6 +14,13 @@ struct Tensor::Impl {
   bool is_leaf_with_grad = false;
   std::shared_ptr<Node> node;  // the operation that made this tensor, if recorded
   Tensor grad;                 // of a leaf
+  // After reset_grad(): the gradient is zero, but its memory still holds the old one.
+  bool grad_is_stale = false;
+
+  void zero_stale_grad() {
+    if (grad_is_stale) fill_zero(grad.ref());
+    grad_is_stale = false;
+  }
 };
 
 }  // namespace heed

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/ops/cross_entropy.hpp"
 #include "autograd/ops/dropout.hpp"
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/ops/embedding.hpp"
@@ -126,7 +125,7 @@ Tensor Gpt::embed(const Tensor& tokens, const ForwardContext& context) const {
                  context.first_row * tokens.shape()[1]);
 }
 
-Tensor Gpt::logits(const Tensor& tokens, const ForwardContext& context) const {
+Tensor Gpt::residual_stream(const Tensor& tokens, const ForwardContext& context) const {
   require<GraphError>(context.cache == nullptr, "logits of all positions need no cache: call next_logits with it");
   require<ShapeError>(tokens.rank() == 2 && tokens.shape()[1] <= config_.max_positions(),
                       "tokens have shape {}, they must be (batch, at most {})", tokens.shape(),
@@ -134,7 +133,11 @@ Tensor Gpt::logits(const Tensor& tokens, const ForwardContext& context) const {
   ForwardContext whole = context;
   if (config_.document_separator >= 0 && !context.documents.begin)
     whole.documents = document_ranges(tokens, config_.document_separator);
-  return head(run_blocks(embed(tokens, whole), whole));
+  return run_blocks(embed(tokens, whole), whole);
+}
+
+Tensor Gpt::logits(const Tensor& tokens, const ForwardContext& context) const {
+  return head(residual_stream(tokens, context));
 }
 
 Tensor Gpt::next_logits(const Tensor& tokens, KvCache& cache, int64_t chunk) const {
@@ -176,20 +179,44 @@ Tensor Gpt::run_blocks(Tensor x, const ForwardContext& given) const {
   return x;
 }
 
-Tensor Gpt::head(const Tensor& x) const {
+const Tensor& Gpt::head_weight() const { return config_.tie_embeddings ? token_embedding_.tensor() : head_.tensor(); }
+
+Tensor Gpt::head_input(const Tensor& x) const {
   const NameScope scope("head");
-  const Tensor& weight = config_.tie_embeddings ? token_embedding_.tensor() : head_.tensor();
-  Tensor input = last_norm_ != nullptr ? (*last_norm_)(x) : x;
+  const Tensor input = last_norm_ != nullptr ? (*last_norm_)(x) : x;
   // muP scales the input, which is smaller than the logits.
   const double multiplier = config_.width_multiplier();
-  if (multiplier != 1) input = scale(input, 1 / multiplier);
-  const Tensor logits = linear(input, weight, Tensor());
+  return multiplier != 1 ? scale(input, 1 / multiplier) : input;
+}
+
+Tensor Gpt::head(const Tensor& x) const {
+  const Tensor input = head_input(x);
+  const NameScope scope("head");
+  const Tensor logits = linear(input, head_weight(), Tensor());
   return config_.logit_softcap > 0 ? softcap(logits, config_.logit_softcap) : logits;
+}
+
+LinearCrossEntropyOptions Gpt::loss_options(DeviceScalar<double> denominator) const {
+  return {.cross_entropy = {.denominator = denominator}, .softcap = config_.logit_softcap};
 }
 
 Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,
                  DeviceScalar<double> denominator) const {
-  return cross_entropy(logits(tokens, context), targets, {.denominator = denominator});
+  return linear_cross_entropy(head_input(residual_stream(tokens, context)), head_weight(), targets,
+                              loss_options(denominator));
+}
+
+Tensor Gpt::loss_and_backward(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,
+                              DeviceScalar<double> denominator) const {
+  return linear_cross_entropy_and_backward(head_input(residual_stream(tokens, context)), head_weight(), targets,
+                                           loss_options(denominator));
+}
+
+Tensor Gpt::losses(const Tensor& tokens, const Tensor& targets, const ForwardContext& context) const {
+  LinearCrossEntropyOptions options = loss_options(0);
+  options.losses = empty(targets.shape(), DType::f64, targets.device());
+  linear_cross_entropy(head_input(residual_stream(tokens, context)), head_weight(), targets, options);
+  return options.losses;
 }
 
 ParameterCount count_parameters(const GptConfig& config) {

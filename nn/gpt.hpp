@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "autograd/ops/linear_cross_entropy.hpp"
 #include "nn/block.hpp"
 #include "nn/position_table.hpp"
 
@@ -44,8 +45,15 @@ class Gpt {
   Tensor next_logits(const Tensor& tokens, KvCache& cache, int64_t chunk = kPrefillChunk) const;
   // Mean cross-entropy over the targets that are not -1. If `denominator` is above 0, their sum divided by
   // `denominator`: the number of targets of the whole training step, of which this batch is a part.
+  // The logits are never in memory as a whole (ops/linear_cross_entropy.hpp).
   Tensor loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,
               DeviceScalar<double> denominator = 0) const;
+  // The same loss, not in the graph, after its backward(): the logits are computed once, by loss() and then backward()
+  // twice.
+  Tensor loss_and_backward(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,
+                           DeviceScalar<double> denominator = 0) const;
+  // The loss of each target: f64 (B, T), 0 for those that are -1. Has no gradient.
+  Tensor losses(const Tensor& tokens, const Tensor& targets, const ForwardContext& context) const;
 
   // Activation checkpointing: each Transformer block saves only its input and is recomputed in backward.
   void set_recompute(bool on) { recompute_ = on; }
@@ -59,6 +67,12 @@ class Gpt {
   // x (B, T, C) plus the position embeddings; with a cache, the positions follow those in it.
   Tensor with_positions(const Tensor& x, const ForwardContext& context) const;
   Tensor run_blocks(Tensor x, const ForwardContext& context) const;
+  // The residual stream (B, T, C) after the last block.
+  Tensor residual_stream(const Tensor& tokens, const ForwardContext& context) const;
+  // head() without the product and the soft-capping.
+  Tensor head_input(const Tensor& x) const;
+  const Tensor& head_weight() const;
+  LinearCrossEntropyOptions loss_options(DeviceScalar<double> denominator) const;
 
   GptConfig config_;
   ParameterStore store_;

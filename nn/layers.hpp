@@ -22,15 +22,16 @@ class Linear {
       : weight_(store.declare(name + ".weight", {shape.outputs, shape.inputs}, {.std = shape.init_std})) {
     if (shape.bias) bias_ = store.declare(name + ".bias", {shape.outputs}, {});
   }
-  Tensor operator()(const Tensor& x) const { return linear(x, weight_.tensor(), bias_.tensor()); }
+  Tensor operator()(const Tensor& x) const { return linear(x, weight_.tensor(), bias_.tensor(), bias_.copy()); }
   // gelu(y), as one operation
-  Tensor with_gelu(const Tensor& x) const { return linear_gelu(x, weight_.tensor(), bias_.tensor()); }
+  Tensor with_gelu(const Tensor& x) const { return linear_gelu(x, weight_.tensor(), bias_.tensor(), bias_.copy()); }
   // The `count` output features from `first` on, as a contiguous tensor. No gradient reaches the weight: not for
   // training.
   Tensor part(const Tensor& x, int64_t first, int64_t count) const {
     const int64_t inputs = weight_.tensor().shape()[1];
     return linear(x, weight_.tensor().slice(first * inputs, {count, inputs}),
-                  bias_ ? bias_.tensor().slice(first, {count}) : Tensor());
+                  bias_ ? bias_.tensor().slice(first, {count}) : Tensor(),
+                  bias_.copy() ? bias_.copy().slice(first, {count}) : Tensor());
   }
 
  private:

@@ -44,13 +44,23 @@ const Tensor& Parameter::tensor() const {
   return store_ == nullptr ? none : store_->entries()[index_].tensor;
 }
 
+const Tensor& Parameter::copy() const {
+  static const Tensor none;
+  return store_ == nullptr ? none : store_->entries()[index_].copy;
+}
+
 Parameter ParameterStore::declare(const std::string& name, const Shape& shape, Init init) {
   require<GraphError>(groups_.empty(), "parameter '{}' is declared after build()", name);
   for (const Entry& entry : entries_) {
     require<GraphError>(entry.name != name, "parameter '{}' is declared twice", name);
   }
-  entries_.push_back(
-      {.name = name, .shape = shape, .init = init, .group = shape.rank() >= 2 ? 0 : 1, .values = {}, .tensor = {}});
+  entries_.push_back({.name = name,
+                      .shape = shape,
+                      .init = init,
+                      .group = shape.rank() >= 2 ? 0 : 1,
+                      .values = {},
+                      .tensor = {},
+                      .copy = {}});
   return {this, entries_.size() - 1};
 }
 
@@ -73,14 +83,14 @@ void ParameterStore::build(std::optional<uint32_t> seed, int64_t span_multiple) 
     const DType exact = accumulation_dtype(dtype_);
     groups_[g].weights = zeros({elements[g]}, exact, device_, MemoryCategory::parameters);
     groups_[g].gradients = zeros({elements[g]}, exact, device_, MemoryCategory::gradients);
-    if (g == 0 && dtype_ != exact) {
-      groups_[g].copies = zeros({elements[g]}, dtype_, device_, MemoryCategory::parameters);
-    }
+    groups_[g].leaves_are_copies = g == 0 && dtype_ != exact;
+    if (dtype_ != exact) groups_[g].copies = zeros({elements[g]}, dtype_, device_, MemoryCategory::parameters);
   }
   for (Entry& entry : entries_) {
     const ParameterGroup& group = groups_[static_cast<size_t>(entry.group)];
     entry.values = group.weights.slice(entry.offset, entry.shape);
-    entry.tensor = (group.copies ? group.copies : group.weights).slice(entry.offset, entry.shape);
+    if (group.copies) entry.copy = group.copies.slice(entry.offset, entry.shape);
+    entry.tensor = group.leaves().slice(entry.offset, entry.shape);
     entry.tensor.set_requires_grad(true);
     entry.tensor.set_grad(group.gradients.slice(entry.offset, entry.shape));
     if (seed) visit_accumulation(accumulation_dtype(dtype_), [&](auto zero) { draw<decltype(zero)>(entry, *seed); });
@@ -101,7 +111,7 @@ void ParameterStore::update_copies(int group, int64_t offset, const Tensor& weig
 
 void ParameterStore::release_weights(int group) {
   ParameterGroup& released = groups_.at(static_cast<size_t>(group));
-  require<GraphError>(bool(released.copies), "the weights of group {} are in use themselves", group);
+  require<GraphError>(released.leaves_are_copies, "the weights of group {} are in use themselves", group);
   released.weights = Tensor();
   for (Entry& entry : entries_) {
     if (entry.group == group) entry.values = Tensor();
@@ -127,7 +137,7 @@ int64_t ParameterStore::parameters() const {
 }
 
 void ParameterStore::zero_gradients() const {
-  for (const ParameterGroup& group : groups_) fill_zero(group.gradients.ref());
+  for (const Entry& entry : entries_) entry.tensor.reset_grad();
 }
 
 }  // namespace heed::nn

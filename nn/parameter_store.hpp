@@ -30,6 +30,7 @@ class Parameter {
   Parameter(const ParameterStore* store, size_t index) : store_(store), index_(index) {}
   explicit operator bool() const { return store_ != nullptr; }
   const Tensor& tensor() const;  // empty for an undeclared parameter (no bias)
+  const Tensor& copy() const;    // bf16 copy; empty unless the dtype of the store is bf16
 
  private:
   const ParameterStore* store_ = nullptr;
@@ -40,9 +41,14 @@ class Parameter {
 struct ParameterGroup {
   // Master weights and gradients, (elements) including padding. No weights after release_weights().
   Tensor weights, gradients;
-  Tensor copies;  // bf16 copies of the master weights of group 0; empty unless the dtype is bf16
+  Tensor copies;  // bf16 copies of the master weights; empty unless the dtype is bf16
+  // The leaves are slices of the copies, else of the weights: in bf16, group 0. The copies of group 1 are what CUDA
+  // products add as biases.
+  bool leaves_are_copies = false;
   bool decay = false;
   int64_t tensors = 0, parameters = 0;  // without padding
+
+  const Tensor& leaves() const { return leaves_are_copies ? copies : weights; }
 };
 
 class ParameterStore {
@@ -56,13 +62,13 @@ class ParameterStore {
     int group = 0;
     int64_t offset = 0;  // in the flat buffers of the group
     Tensor values;       // slice of the group's master weights; empty after release_weights()
-    // The leaf that operations use: a slice of the bf16 copies if the group has them, else of the weights. Its gradient
-    // is a slice of the group's gradients.
+    // The leaf that operations use, a slice of the group's leaves(). Its gradient is a slice of the group's gradients.
     Tensor tensor;
+    Tensor copy;  // slice of the group's bf16 copies; empty unless the dtype is bf16
   };
 
   // dtype: f32, f64 or bf16. With bf16, the master weights and the gradients are f32, and operations use bf16 copies of
-  // the parameters of two and more dimensions.
+  // the parameters of two and more dimensions, and of biases that a product on CUDA adds.
   explicit ParameterStore(DType dtype, Device device = Device::cpu) : dtype_(dtype), device_(device) {}
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
@@ -77,11 +83,11 @@ class ParameterStore {
 
   // Casts the master weights to the bf16 copies. Must be called after weights have changed (optimizer, checkpoint).
   void update_copies() const;
-  // The same for a part of a group with bf16 copies, starting at `offset`. `weights`: the master weights of that part,
+  // The same for a part of a group, starting at `offset`; bf16 only. `weights`: the master weights of that part,
   // which need not be stored here.
   void update_copies(int group, int64_t offset, const Tensor& weights) const;
-  // Frees the master weights of a group with bf16 copies, once they are stored elsewhere (sharded over the ranks).
-  // Throws GraphError if the group has no copies.
+  // Frees the master weights of a group whose leaves are copies, once they are stored elsewhere (sharded over the
+  // ranks). Throws GraphError for another group.
   void release_weights(int group);
 
   DType dtype() const { return dtype_; }
@@ -93,6 +99,8 @@ class ParameterStore {
   std::vector<Tensor> leaves() const;
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   int64_t parameters() const;
+  // Before the first backward() of a step. The leaves have a gradient of zero then, and a slice of the flat gradients
+  // is valid from the first contribution on, or when grad() of its leaf has been called (Tensor::reset_grad()).
   void zero_gradients() const;
 
  private:

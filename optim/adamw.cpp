@@ -1,5 +1,7 @@
 #include "optim/adamw.hpp"
 
+#include <cmath>
+
 #include "autograd/core/device.hpp"
 
 namespace heed::optim {
@@ -15,12 +17,19 @@ void check(const AdamWOptions& options) {
   require_not_negative("weight_decay", options.weight_decay);
 }
 
+BiasCorrection bias_correction(const AdamWOptions& options, int64_t step) {
+  const auto t = static_cast<double>(step);
+  return {.first = 1 - std::pow(options.beta1, t),
+          .inverse_root_second = 1 / std::sqrt(1 - std::pow(options.beta2, t))};
+}
+
 void update_adamw(const ParameterSpan& span, const Tensor& m, const Tensor& v, const AdamWOptions& options,
                   const StepScalars& scalars) {
   HEED_DISPATCH(span.weights.device(), adamw_step,
                 {.weights = span.weights.ref(),
                  .m = m.ref(),
                  .v = v.ref(),
+                 .copies = span.copies.ref(),
                  .gradients = span.gradients,
                  .scalars = scalars,
                  .beta1 = options.beta1,

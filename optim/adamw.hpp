@@ -23,6 +23,7 @@ struct AdamWOptions {
 
 // Throws ValueError for options out of their range.
 void check(const AdamWOptions& options);
+BiasCorrection bias_correction(const AdamWOptions& options, int64_t step);
 // One step of a span with its m and v.
 void update_adamw(const ParameterSpan& span, const Tensor& m, const Tensor& v, const AdamWOptions& options,
                   const StepScalars& scalars);
@@ -31,6 +32,8 @@ class AdamW final : public Optimizer {
  public:
   // Throws ValueError for options out of their range, and as Optimizer does. State: m and v of each span.
   AdamW(std::vector<ParameterSpan> spans, const AdamWOptions& options);
+
+  BiasCorrection bias_correction(int64_t step) const override { return optim::bias_correction(options_, step); }
 
  private:
   void update(size_t span, const StepScalars& scalars) override;
@@ -41,6 +44,7 @@ class AdamW final : public Optimizer {
 
 struct AdamWStep {
   TensorRef weights = {}, m = {}, v = {};
+  TensorRef copies = {};  // no data without copies
   ConstTensorRef gradients = {};
   StepScalars scalars = {};
   double beta1 = 0, beta2 = 0, eps = 0;

@@ -158,6 +158,7 @@ void Muon::update_weights(const Piece& piece, const Tensor& direction, double sc
   scaled.learning_rate_scale = span.learning_rate_scale * scale;
   HEED_DISPATCH(direction.device(), sgd_step,
                 {.weights = span.weights.slice(piece.in_span, {piece.count}).ref(),
+                 .copies = span.copies ? span.copies.slice(piece.in_span, {piece.count}).ref() : TensorRef(),
                  .gradients = direction,
                  .scalars = scaled,
                  .weight_decay = span.decay_of(options_.weight_decay) / scale});

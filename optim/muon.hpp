@@ -44,6 +44,8 @@ class Muon final : public Optimizer {
   Muon(std::vector<ParameterSpan> spans, std::vector<Tensor> matrices, const MuonOptions& options,
        std::function<void()> gather = {});
 
+  BiasCorrection bias_correction(int64_t step) const override { return optim::bias_correction(options_.others, step); }
+
  private:
   // The elements of a matrix that a span has.
   struct Piece {

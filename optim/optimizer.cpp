@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "autograd/core/device.hpp"
+#include "autograd/ops/copy.hpp"
 #include "optim/weight_average.hpp"
 
 namespace heed::optim {
@@ -19,7 +20,13 @@ void require_flat(const ParameterSpan& span, size_t index, DType dtype) {
   require<DTypeError>(is_accumulation_dtype(dtype) && span.weights.dtype() == dtype && span.gradients.dtype() == dtype,
                       "optimizer: span {} has {} weights and {} gradients, all must be {}", index, span.weights.dtype(),
                       span.gradients.dtype(), is_accumulation_dtype(dtype) ? name(dtype) : "f32 or f64");
-  require_one_device("optimizer", {{"weights", span.weights}, {"gradients", span.gradients}});
+  require_one_device("optimizer", {{"weights", span.weights}, {"gradients", span.gradients}, {"copies", span.copies}});
+  if (!span.copies) return;
+  require<ShapeError>(span.copies.shape() == span.weights.shape(), "optimizer: span {} has weights {} and copies {}",
+                      index, span.weights.shape(), span.copies.shape());
+  require<DTypeError>(dtype == DType::f32 && span.copies.dtype() == DType::bf16,
+                      "optimizer: span {} has {} copies of {} weights, they must be bf16 of f32", index,
+                      span.copies.dtype(), dtype);
 }
 
 bool share_memory(const Tensor& a, const Tensor& b) {
@@ -75,14 +82,18 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
   require_not_negative("learning_rate", learning_rate);
   require<ValueError>(std::isfinite(gradient_scale) && gradient_scale > 0,
                       "optimizer: the gradient scale is {}, it must be finite and above 0", gradient_scale);
-  update_all({.learning_rate = learning_rate, .gradient_scale = gradient_scale, .optimizer_step = steps_ + 1});
+  update_all({.learning_rate = learning_rate,
+              .gradient_scale = gradient_scale,
+              .optimizer_step = steps_ + 1,
+              .bias_correction = bias_correction(steps_ + 1)});
 }
 
 void Optimizer::step(const StepState* state) {
   update_all({.learning_rate = DeviceScalar<double>::at(&state->learning_rate),
               .gradient_scale = DeviceScalar<double>::at(&state->gradient_scale),
               .optimizer_step = DeviceScalar<int64_t>::at(&state->optimizer_step),
-              .is_valid = DeviceScalar<int64_t>::at(&state->is_valid)});
+              .is_valid = DeviceScalar<int64_t>::at(&state->is_valid),
+              .bias_correction = DeviceScalar<BiasCorrection>::at(&state->bias_correction)});
 }
 
 void Optimizer::zero_grad() const {
@@ -133,6 +144,8 @@ void Optimizer::swap_weights_with_average() const {
       copy_elements_to(kept.ref(), weights);
       copy_elements_to(weights.ref(), average);
       copy_elements_to(average.ref(), kept);
+      const Tensor& copies = spans_[span].copies;
+      if (copies) HEED_DISPATCH(weights.device(), cast_elements, copies.slice(first, shape).ref(), weights);
     }
   }
 }

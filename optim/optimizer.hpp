@@ -26,6 +26,8 @@ struct ParameterSpan {
   bool decay = false;         // whether weight decay applies
   double learning_rate_scale = 1;
   double weight_decay_scale = 1;
+  // (N) bf16, of f32 weights, optional: the weights rounded. Whatever changes the weights writes them in the same pass.
+  Tensor copies = {};
 
   // The weight decay of the span, if that of the optimizer is weight_decay.
   double decay_of(double weight_decay) const { return decay ? weight_decay * weight_decay_scale : 0.0; }
@@ -42,7 +44,8 @@ struct StepScalars {
   DeviceScalar<double> learning_rate = 0, gradient_scale = 1;
   DeviceScalar<int64_t> optimizer_step = 1;  // 1 in the first
   DeviceScalar<int64_t> is_valid = 1;        // 0: weights and state do not change
-  double learning_rate_scale = 1;            // of the span
+  DeviceScalar<BiasCorrection> bias_correction = BiasCorrection();
+  double learning_rate_scale = 1;  // of the span
 
   // The learning rate of the span. Call this where the kernel runs.
   HEED_HOST_DEVICE double rate() const { return learning_rate.get() * learning_rate_scale; }
@@ -59,9 +62,11 @@ class Optimizer {
   // gradient_scale finite and above 0; nothing has changed then.
   void step(double learning_rate, double gradient_scale = 1);
   // The same with the scalars in the memory of the weights' device, where the kernels read learning_rate,
-  // gradient_scale, is_valid (0: weights and state do not change) and optimizer_step, which must equal steps() after
-  // the call.
+  // gradient_scale, is_valid (0: weights and state do not change), optimizer_step, which must equal steps() after the
+  // call, and bias_correction, which must be that of this optimizer and step.
   void step(const StepState* state);
+  // Computed on the host, once per step, in f64. An optimizer without AdamW reads none.
+  virtual BiasCorrection bias_correction(int64_t /*step*/) const { return {}; }
 
   // Sets the gradients of all spans to 0, before the first backward() of a step.
   void zero_grad() const;
@@ -87,8 +92,8 @@ class Optimizer {
 
  protected:
   // Throws ValueError without any span or if spans share memory, ShapeError if a span is not flat or lacks weights or
-  // gradients, DTypeError for mixed dtypes or others than f32 and f64, DeviceError if gradients are not with their
-  // weights.
+  // gradients, DTypeError for mixed dtypes or others than f32 and f64, and for copies that are not bf16 of f32;
+  // DeviceError if gradients or copies are not with their weights.
   explicit Optimizer(std::vector<ParameterSpan> spans);
 
   const std::vector<ParameterSpan>& spans() const { return spans_; }

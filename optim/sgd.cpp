@@ -17,6 +17,7 @@ void Sgd::update(size_t span, const StepScalars& scalars) {
   HEED_DISPATCH(p.weights.device(), sgd_step,
                 {.weights = p.weights.ref(),
                  .v = v_.empty() ? TensorRef() : v_[span].ref(),
+                 .copies = p.copies.ref(),
                  .gradients = p.gradients,
                  .scalars = scalars,
                  .momentum = options_.momentum,

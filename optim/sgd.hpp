@@ -32,7 +32,8 @@ class Sgd final : public Optimizer {
 
 struct SgdStep {
   TensorRef weights = {};
-  TensorRef v = {};  // no data without momentum
+  TensorRef v = {};       // no data without momentum
+  TensorRef copies = {};  // no data without copies
   ConstTensorRef gradients = {};
   StepScalars scalars = {};
   double momentum = 0;

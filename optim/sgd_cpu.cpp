@@ -11,6 +11,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
+template <class V, class Store, class T>
+HWY_INLINE void store_weights(V w, const Store& store, T* weights, Bf16* copies) {
+  store(w, weights);
+  if constexpr (std::is_same_v<T, float>) {
+    if (copies != nullptr) store(w, copies);
+  }
+}
+
 template <class T>
 void sgd_typed(const optim::SgdStep& p, int64_t begin, int64_t end) {
   const hn::ScalableTag<T> d;
@@ -20,9 +28,10 @@ void sgd_typed(const optim::SgdStep& p, int64_t begin, int64_t end) {
   const auto decay = hn::Set(d, static_cast<T>(learning_rate * p.weight_decay));
   const T* gradients = p.gradients.as<T>() + begin;
   T* weights = p.weights.as<T>() + begin;
+  Bf16* copies = p.copies ? p.copies.as<Bf16>() + begin : nullptr;
   for_each_vector(d, end - begin, [&](int64_t, auto load, auto store) HWY_ATTR {
     const auto w = load(weights);
-    store(hn::Sub(w, hn::MulAdd(decay, w, hn::Mul(rate, load(gradients)))), weights);
+    store_weights(hn::Sub(w, hn::MulAdd(decay, w, hn::Mul(rate, load(gradients)))), store, weights, copies);
   });
 }
 
@@ -36,11 +45,12 @@ void momentum_typed(const optim::SgdStep& p, int64_t begin, int64_t end) {
   const T* gradients = p.gradients.as<T>() + begin;
   T* weights = p.weights.as<T>() + begin;
   T* v = p.v.as<T>() + begin;
+  Bf16* copies = p.copies ? p.copies.as<Bf16>() + begin : nullptr;
   for_each_vector(d, end - begin, [&](int64_t, auto load, auto store) HWY_ATTR {
     const auto new_v = hn::MulAdd(momentum, load(v), hn::Mul(scale, load(gradients)));
     const auto w = load(weights);
     store(new_v, v);
-    store(hn::Sub(w, hn::MulAdd(decay, w, hn::Mul(rate, new_v))), weights);
+    store_weights(hn::Sub(w, hn::MulAdd(decay, w, hn::Mul(rate, new_v))), store, weights, copies);
   });
 }
 

@@ -12,12 +12,18 @@
 
 namespace heed::optim {
 
+// What AdamW takes from the number of its step t: 1 - beta1^t, and 1 / sqrt(1 - beta2^t).
+struct BiasCorrection {
+  double first = 1, inverse_root_second = 1;
+};
+
 struct StepState {
   // Written by the host.
   double learning_rate = 0;
-  double clip_norm = 0;        // 0: no clipping
-  int64_t optimizer_step = 0;  // 1 in the first optimizer step
-  uint64_t step = 0;           // training step, 0 in the first: for random numbers
+  double clip_norm = 0;                 // 0: no clipping
+  int64_t optimizer_step = 0;           // 1 in the first optimizer step
+  BiasCorrection bias_correction = {};  // Optimizer::bias_correction(optimizer_step)
+  uint64_t step = 0;                    // training step, 0 in the first: for random numbers
   // Written by the host of each rank, then all-reduced.
   double targets = 0;    // number of targets: divisor of the losses
   double must_stop = 0;  // number of ranks that request a stop after this step

@@ -97,6 +97,35 @@ HWY_INLINE void store_first(Vec<D> v, D d, Bf16* HWY_RESTRICT p, int64_t n) {
   std::memcpy(p, buffer, static_cast<size_t>(n) * sizeof(Bf16));
 }
 
+#if HWY_TARGET <= HWY_AVX3
+// The bf16 instructions of AVX-512 (AVX512_BF16), which Highway has no name for: only for processors with
+// has_bf16_dot(). An operand is a vector of pairs: each 32-bit lane holds two bf16, the one of the lower index in the
+// lower half. Subnormal numbers count as 0.
+
+// sum + a_low * b_low + a_high * b_high for each lane, in f32.
+HWY_INLINE Vec<hn::ScalableTag<float>> add_pair_products(Vec<hn::ScalableTag<float>> sum,
+                                                         Vec<hn::ScalableTag<uint32_t>> a,
+                                                         Vec<hn::ScalableTag<uint32_t>> b) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+  return sum;
+}
+// v rounded to bf16, nearest even: the bits of 16 elements.
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, hn::ScalableTag<float>>> round_to_bf16(Vec<hn::ScalableTag<float>> v) {
+  hn::Vec<hn::Rebind<uint16_t, hn::ScalableTag<float>>> bits;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(bits.raw) : "v"(v.raw));
+  return bits;
+}
+HWY_INLINE void store_rounded(Vec<hn::ScalableTag<float>> v, Bf16* p) {
+  hn::StoreU(round_to_bf16(v), hn::Rebind<uint16_t, hn::ScalableTag<float>>(), &p->bits);
+}
+// The pairs of two vectors of bf16.
+template <class D, class Bits = hn::Vec<hn::Rebind<uint16_t, D>>>
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> pair_of(D, Bits low, Bits high) {
+  const hn::RebindToUnsigned<D> du;
+  return hn::Or(hn::PromoteTo(du, low), hn::ShiftLeft<16>(hn::PromoteTo(du, high)));
+}
+#endif
+
 // Calls step(i, load, store) for each full vector of [0, n) and once for the tail. load(p) and store(v, p) access p
 // from element i on; p points to elements of D's type or bf16.
 template <class D, class Step>

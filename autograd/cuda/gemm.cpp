@@ -172,7 +172,9 @@ void check_matrices(const Gemm& p, const TensorRef& y = {}) {
                      (p.c.dtype == p.a.dtype || p.c.dtype == DType::f32);
   require<DTypeError>(types, "no product on cuda of {} and {} into {}: f32 and bf16 are", p.a.dtype, p.b.dtype,
                       p.c.dtype);
-  for (const ConstTensorRef& matrix : {p.a, p.b, ConstTensorRef(p.c), p.bias, ConstTensorRef(y)}) {
+  require<DTypeError>(!p.bias_copy || p.bias_copy.dtype == DType::bf16, "the bf16 copy of a bias is {}",
+                      p.bias_copy.dtype);
+  for (const ConstTensorRef& matrix : {p.a, p.b, ConstTensorRef(p.c), p.bias, p.bias_copy, ConstTensorRef(y)}) {
     require<DeviceError>(!matrix || matrix.device == Device::cuda,
                          "a tensor on {} is multiplied on cuda: copy it with to(Device::cuda)", name(matrix.device));
   }
@@ -182,7 +184,9 @@ void check_matrices(const Gemm& p, const TensorRef& y = {}) {
 bool multiply(Context& context, const Gemm& p, const TensorRef& y) {
   std::optional<Scratch<Bf16>> rounded;
   Epilogue epilogue{.bias = p.bias.data, .gelu_input = y ? p.c.data : nullptr};
-  if (p.bias && p.c.dtype == DType::bf16) epilogue.bias = rounded.emplace(context, p.n).data();
+  if (p.bias && p.c.dtype == DType::bf16) {
+    epilogue.bias = p.bias_copy ? p.bias_copy.data : rounded.emplace(context, p.n).data();
+  }
   const Kind kind{.m = p.m,
                   .n = p.n,
                   .k = p.k,
@@ -250,7 +254,7 @@ void gemm(Context& context, const Gemm& p) {
   Gemm rest = p;
   if (p.bias) {  // fallback without the library's bias epilogue
     put_bias(context, p);
-    rest.bias = {};
+    rest.bias = rest.bias_copy = {};
     rest.add = true;
   }
   require<DeviceError>(p.bias && multiply(context, rest, {}),

@@ -13,6 +13,7 @@ namespace heed::cuda {
 // C = op(A) op(B) + bias, or C += op(A) op(B); all matrices are dense and row-major.
 //   op(A) (m, k): A is (m, k), transposed (k, m)    op(B) (k, n): B is (k, n), transposed (n, k); both f32 or both bf16
 //   C (m, n): dtype of A, or f32 for bf16 A    bias (n) f32, not with `add`; for a bf16 C it is rounded to bf16 first
+//   bias_copy (n): the bias rounded to bf16, optional; without it a bf16 C takes one more launch
 // A, B and C may be `batches` matrices each, adjacent in memory, which are multiplied one by one; without a bias then.
 // More than 65535 batches are several calls of the library.
 struct Gemm {
@@ -21,7 +22,7 @@ struct Gemm {
   TensorRef c = {};
   bool transpose_a = false, transpose_b = false;
   bool add = false;
-  ConstTensorRef bias = {};
+  ConstTensorRef bias = {}, bias_copy = {};
 };
 
 // Throws DTypeError, DeviceError, ShapeError. Dimensions may be 0, but a bias with k = 0 throws ShapeError, and so does

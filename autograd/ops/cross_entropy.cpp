@@ -6,47 +6,46 @@
 #include "autograd/tape.hpp"
 
 namespace heed {
-namespace {
 
-void check(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
-  require<DTypeError>(is_floating(logits.dtype()), "cross_entropy: logits are {}, they must be f32, bf16 or f64",
-                      logits.dtype());
-  require<DTypeError>(targets.dtype() == DType::i32, "cross_entropy: targets are {}, they must be i32",
+void check_cross_entropy(const char* operation, const Shape& logits, DType dtype, const Tensor& targets,
+                         const CrossEntropyOptions& options) {
+  require<DTypeError>(is_floating(dtype), "{}: logits are {}, they must be f32, bf16 or f64", operation, dtype);
+  require<DTypeError>(targets.dtype() == DType::i32, "{}: targets are {}, they must be i32", operation,
                       targets.dtype());
-  require_one_device("cross_entropy", {{"logits", logits}, {"targets", targets}});
-  require<ShapeError>(logits.rank() >= 1 && logits.shape().columns() >= 1,
-                      "cross_entropy: logits have shape {}, they need a last dimension of at least 1", logits.shape());
-  require<ShapeError>(
-      logits.rank() == targets.rank() + 1 && targets.shape().with_appended(logits.shape().columns()) == logits.shape(),
-      "cross_entropy: targets have shape {}, it must be that of logits {} without the last dimension", targets.shape(),
-      logits.shape());
+  require<ShapeError>(logits.rank() >= 1 && logits.columns() >= 1,
+                      "{}: logits have shape {}, they need a last dimension of at least 1", operation, logits);
+  require<ShapeError>(logits.rank() == targets.rank() + 1 && targets.shape().with_appended(logits.columns()) == logits,
+                      "{}: targets have shape {}, it must be that of logits {} without the last dimension", operation,
+                      targets.shape(), logits);
   require<ValueError>(std::isfinite(options.denominator.value) && options.denominator.value >= 0,
-                      "cross_entropy: denominator is {}, it must be above 0, or 0 for the number of targets",
+                      "{}: denominator is {}, it must be above 0, or 0 for the number of targets", operation,
                       options.denominator.value);
-  require<ValueError>(options.vocab >= 0 && options.vocab <= logits.shape().columns(),
-                      "cross_entropy: vocab is {}, for logits {} it must be at most {}, or 0 for all columns",
-                      options.vocab, logits.shape(), logits.shape().columns());
+  require<ValueError>(options.vocab >= 0 && options.vocab <= logits.columns(),
+                      "{}: vocab is {}, for logits {} it must be at most {}, or 0 for all columns", operation,
+                      options.vocab, logits, logits.columns());
 }
 
-}  // namespace
-
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& given) {
-  check(logits, targets, given);
+  check_cross_entropy("cross_entropy", logits.shape(), logits.dtype(), targets, given);
+  require_one_device("cross_entropy", {{"logits", logits}, {"targets", targets}});
   CrossEntropyOptions options = given;
   if (options.vocab == 0) options.vocab = logits.shape().columns();
+  const Device device = logits.device();
   const DType exact = accumulation_dtype(logits.dtype());
-  Output loss({}, exact, logits.device());
-  const Tensor row_max = empty({targets.numel()}, exact, logits.device());
-  const Tensor row_sum = empty({targets.numel()}, exact, logits.device());
-  const Tensor weight = empty({}, DType::f64, logits.device());
-  HEED_DISPATCH(logits.device(), cross_entropy_forward,
-                {.loss = loss.ref(),
+  Output loss({}, exact, device);
+  const Tensor row_max = empty({targets.numel()}, exact, device);
+  const Tensor row_sum = empty({targets.numel()}, exact, device);
+  const Tensor weight = empty({}, DType::f64, device);
+  const Tensor losses = empty({targets.numel()}, DType::f64, device, MemoryCategory::workspace);
+  HEED_DISPATCH(device, cross_entropy_weight, {.weight = weight.ref(), .targets = targets, .options = options});
+  HEED_DISPATCH(device, cross_entropy_rows,
+                {.losses = losses.ref(),
                  .row_max = row_max.ref(),
                  .row_sum = row_sum.ref(),
-                 .weight = weight.ref(),
                  .logits = logits,
                  .targets = targets,
                  .options = options});
+  HEED_DISPATCH(device, cross_entropy_sum, {.loss = loss.ref(), .losses = losses, .weight = weight});
   return record("cross_entropy", std::move(loss), {logits},
                 [logits, targets, row_max, row_sum, weight, options](const Tensor& dloss, Gradients& gradients) {
                   HEED_DISPATCH(logits.device(), cross_entropy_backward,

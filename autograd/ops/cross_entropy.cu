@@ -1,6 +1,6 @@
 // Threads: a thread group per row: a warp, or a thread block of 512 for rows of more than 2048 logits. Each
-// thread reads 16 bytes at a time, whatever the alignment of the row. One more thread block adds the losses of the
-// rows.
+// thread reads 16 bytes at a time, whatever the alignment of the row. One thread block counts and checks the targets
+// before, and one adds the losses of the rows afterwards.
 //
 // Forward: reads the logits once, 2 or 4 bytes per element. Online softmax: one exponential per element and one per
 // vector (to rescale the sum to the largest logit so far), and about 6 more operations per element; memory-bound.
@@ -140,10 +140,13 @@ struct LossRows {
   float *row_max, *row_sum;
   const T* logits;
   const int32_t* targets;
-  int64_t rows, columns;
+  int64_t rows, columns, vocab;
   int32_t ignored;
-  TokenCheck check;
 };
+
+__device__ __forceinline__ bool is_counted(int32_t target, int64_t vocab, int32_t ignored) {
+  return target != ignored && target >= 0 && target < vocab;
+}
 
 template <int Group, int N, class T>
 __global__ void __launch_bounds__(kThreads<Group>, kBlocks<Group>) row_losses_kernel(LossRows<T> p) {
@@ -151,16 +154,13 @@ __global__ void __launch_bounds__(kThreads<Group>, kBlocks<Group>) row_losses_ke
   if (row >= p.rows) return;
   const int32_t target = p.targets[row];
   const bool first = threadIdx.x % Group == 0;
-  if (target == p.ignored || target < 0 || target >= p.check.range.vocabulary) {
-    if (first) {
-      p.losses[row] = 0;
-      if (target != p.ignored) allows(p.check, target, row);
-    }
+  if (!is_counted(target, p.vocab, p.ignored)) {
+    if (first) p.losses[row] = 0;
     return;
   }
   const T* logits = p.logits + row * p.columns;
   Softmax softmax;
-  for_each_chunk<Group, N>(logits, p.check.range.vocabulary, [&](const auto& x, int64_t) { include<T>(softmax, x); });
+  for_each_chunk<Group, N>(logits, p.vocab, [&](const auto& x, int64_t) { include<T>(softmax, x); });
   softmax = merge_over_group<Group>(softmax);
   if (!first) return;
   p.row_max[row] = softmax.largest;
@@ -169,31 +169,39 @@ __global__ void __launch_bounds__(kThreads<Group>, kBlocks<Group>) row_losses_ke
                   static_cast<double>(logf(softmax.sum));
 }
 
-struct LossSum {
-  float* loss;
+struct TargetCount {
   double* weight;
-  const double* losses;
   const int32_t* targets;
-  int64_t rows, vocab;
+  int64_t rows;
   int32_t ignored;
   DeviceScalar<double> denominator;  // 0: the number of targets that are not ignored
+  TokenCheck check;
 };
 
-__global__ void __launch_bounds__(kSumThreads) sum_losses_kernel(LossSum p) {
-  double total = 0, counted = 0;
-#pragma unroll 4
+__global__ void __launch_bounds__(kSumThreads) count_targets_kernel(TargetCount p) {
+  double counted = 0;
   for (int64_t row = threadIdx.x; row < p.rows; row += kSumThreads) {
     const int32_t target = p.targets[row];
-    total += p.losses[row];
-    if (target != p.ignored && target >= 0 && target < p.vocab) ++counted;
+    if (target != p.ignored && allows(p.check, target, row)) ++counted;
   }
-  total = block_reduce<kSumThreads>(total, 0.0, Sum{});
   counted = block_reduce<kSumThreads>(counted, 0.0, Sum{});
   if (threadIdx.x != 0) return;
   const double given = p.denominator.get();
-  const double weight = counted > 0 ? 1 / (given > 0 ? given : counted) : 0;
-  *p.weight = weight;
-  *p.loss = static_cast<float>(total * weight);
+  *p.weight = counted > 0 ? 1 / (given > 0 ? given : counted) : 0;
+}
+
+struct LossSum {
+  float* loss;
+  const double *losses, *weight;
+  int64_t rows;
+};
+
+__global__ void __launch_bounds__(kSumThreads) sum_losses_kernel(LossSum p) {
+  double total = 0;
+#pragma unroll 4
+  for (int64_t row = threadIdx.x; row < p.rows; row += kSumThreads) total += p.losses[row];
+  total = block_reduce<kSumThreads>(total, 0.0, Sum{});
+  if (threadIdx.x == 0) *p.loss = static_cast<float>(total * *p.weight);
 }
 
 template <class T>
@@ -216,7 +224,7 @@ __global__ void __launch_bounds__(kThreads<Group>, kBlocks<Group>) cross_entropy
   const int32_t target = p.targets[row];
   const T* logits = p.logits + row * p.columns;
   T* dlogits = p.dlogits + row * p.columns;
-  const bool counts = target != p.ignored && target >= 0 && target < p.vocab;
+  const bool counts = is_counted(target, p.vocab, p.ignored);
   if (!p.add && counts) fill_zeros<Group, N>(dlogits + p.vocab, p.columns - p.vocab);
   if (!p.add && !counts) fill_zeros<Group, N>(dlogits, p.columns);
   if (!counts) return;
@@ -247,7 +255,7 @@ void visit_groups(int64_t columns, F f, const Address*... addresses) {
 template <class T>
 void losses_of_rows(const LossRows<T>& p) {
   visit_groups<T>(
-      p.check.range.vocabulary,
+      p.vocab,
       [&](auto group, auto width) {
         constexpr int kGroup = decltype(group)::value;
         launch(row_losses_kernel<kGroup, decltype(width)::value, T>,
@@ -270,31 +278,39 @@ void differentiate(const GradientRows<T>& p) {
 
 }  // namespace
 
-void cross_entropy_forward(Context& context, const CrossEntropyForward& p) {
+void cross_entropy_weight(Context&, const CrossEntropyWeight& p) {
+  launch(count_targets_kernel, {1, kSumThreads},
+         {.weight = elements<double>(p.weight),
+          .targets = elements<int32_t>(p.targets),
+          .rows = p.targets.shape.numel(),
+          .ignored = p.options.ignore_index,
+          .denominator = p.options.denominator,
+          .check = token_check(p.token_range())});
+}
+
+void cross_entropy_rows(Context&, const CrossEntropyRows& p) {
   const int64_t rows = p.targets.shape.numel();
-  const Scratch<double> losses(context, rows);
+  if (rows == 0) return;
   visit_elements("cross_entropy", p.logits.dtype, [&](auto zero) {
     using T = decltype(zero);
-    if (rows == 0) return;
-    losses_of_rows<T>({.losses = losses.data(),
+    losses_of_rows<T>({.losses = elements<double>(p.losses),
                        .row_max = elements<float>(p.row_max),
                        .row_sum = elements<float>(p.row_sum),
                        .logits = elements<T>(p.logits),
                        .targets = elements<int32_t>(p.targets),
                        .rows = rows,
                        .columns = p.logits.shape.columns(),
-                       .ignored = p.options.ignore_index,
-                       .check = token_check(p.token_range())});
+                       .vocab = p.options.vocab,
+                       .ignored = p.options.ignore_index});
   });
+}
+
+void cross_entropy_sum(Context&, const CrossEntropySum& p) {
   launch(sum_losses_kernel, {1, kSumThreads},
          {.loss = elements<float>(p.loss),
+          .losses = elements<double>(p.losses),
           .weight = elements<double>(p.weight),
-          .losses = losses.data(),
-          .targets = elements<int32_t>(p.targets),
-          .rows = rows,
-          .vocab = p.options.vocab,
-          .ignored = p.options.ignore_index,
-          .denominator = p.options.denominator});
+          .rows = p.losses.shape.numel()});
 }
 
 void cross_entropy_backward(Context&, const CrossEntropyBackward& p) {

@@ -28,11 +28,17 @@ struct CrossEntropyOptions {
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
-struct CrossEntropyForward {
-  TensorRef loss = {};
-  TensorRef row_max = {}, row_sum = {};  // (rows), dtype of loss; not written for ignored targets
-  TensorRef weight = {};                 // scalar f64: 1 / denominator, 0 if all targets are ignored
-  ConstTensorRef logits = {}, targets = {};
+// Throws what cross_entropy() throws for logits of this shape and dtype, in the name of an operation.
+void check_cross_entropy(const char* operation, const Shape& logits, DType dtype, const Tensor& targets,
+                         const CrossEntropyOptions& options);
+
+// Forward is three steps, in this order; the rows may be a part of those of the targets, and the steps after the first
+// may be repeated. In all options vocab is not 0.
+
+// Checks the targets (on CUDA without an exception: cuda/token_check.cuh) and counts them.
+struct CrossEntropyWeight {
+  TensorRef weight = {};  // scalar f64: 1 / denominator, 0 if all targets are ignored
+  ConstTensorRef targets = {};
   CrossEntropyOptions options = {};
 
   TokenRange token_range() const {
@@ -42,6 +48,16 @@ struct CrossEntropyForward {
             .ignored = options.ignore_index};
   }
 };
+struct CrossEntropyRows {
+  TensorRef losses = {};                 // (rows) f64, 0 for ignored targets
+  TensorRef row_max = {}, row_sum = {};  // (rows), accumulation dtype of logits; not written for ignored targets
+  ConstTensorRef logits = {}, targets = {};
+  CrossEntropyOptions options = {};
+};
+struct CrossEntropySum {
+  TensorRef loss = {};  // the sum of the losses times weight
+  ConstTensorRef losses = {}, weight = {};
+};
 struct CrossEntropyBackward {
   GradientSink dlogits = {};
   ConstTensorRef dloss = {}, logits = {}, targets = {}, row_max = {}, row_sum = {}, weight = {};
@@ -49,11 +65,15 @@ struct CrossEntropyBackward {
 };
 
 namespace cpu {
-void cross_entropy_forward(Context& context, const CrossEntropyForward& p);
+void cross_entropy_weight(Context& context, const CrossEntropyWeight& p);
+void cross_entropy_rows(Context& context, const CrossEntropyRows& p);
+void cross_entropy_sum(Context& context, const CrossEntropySum& p);
 void cross_entropy_backward(Context& context, const CrossEntropyBackward& p);
 }  // namespace cpu
 namespace cuda {
-void cross_entropy_forward(Context& context, const CrossEntropyForward& p);
+void cross_entropy_weight(Context& context, const CrossEntropyWeight& p);
+void cross_entropy_rows(Context& context, const CrossEntropyRows& p);
+void cross_entropy_sum(Context& context, const CrossEntropySum& p);
 void cross_entropy_backward(Context& context, const CrossEntropyBackward& p);
 }  // namespace cuda
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "autograd/core/token_range.hpp"
 #include "autograd/cpu/parallel.hpp"
@@ -18,7 +19,7 @@ namespace {
 
 // The loss of one row, in f64 so that a large difference of logits loses no digits.
 template <class T>
-double row_loss(const CrossEntropyForward& p, int64_t row) {
+double row_loss(const CrossEntropyRows& p, int64_t row) {
   using C = AccumT<T>;
   const hn::ScalableTag<C> d;
   const T* x = p.logits.as<T>() + row * p.logits.shape.columns();
@@ -31,9 +32,10 @@ double row_loss(const CrossEntropyForward& p, int64_t row) {
   return (static_cast<double>(max) - static_cast<double>(target)) + static_cast<double>(std::log(sum));
 }
 
-void row_losses(const CrossEntropyForward& p, int64_t begin, int64_t end, double* losses) {
+void row_losses(const CrossEntropyRows& p, int64_t begin, int64_t end) {
   visit_floating(p.logits.dtype, [&](auto zero) {
     const int32_t* targets = p.targets.as<int32_t>();
+    double* const losses = p.losses.as<double>();
     for (int64_t row = begin; row < end; ++row) {
       losses[row] = targets[row] == p.options.ignore_index ? 0 : row_loss<decltype(zero)>(p, row);
     }
@@ -93,24 +95,28 @@ int64_t grain(const ConstTensorRef& logits) { return ceil_divide(kElementwiseGra
 
 }  // namespace
 
-void cross_entropy_forward(Context& context, const CrossEntropyForward& p) {
+void cross_entropy_weight(Context&, const CrossEntropyWeight& p) {
   require_tokens(p.targets, p.token_range());
   const int64_t rows = p.targets.shape.numel();
-  const Scratch<double> losses(context, rows);
-  parallel_for(rows, grain(p.logits), [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(row_losses)(p, begin, end, losses.data());
-  });
   const int32_t* targets = p.targets.as<int32_t>();
   const int64_t counted = rows - std::count(targets, targets + rows, p.options.ignore_index);
   const double given = p.options.denominator.get();
   const double denominator = given > 0 ? given : static_cast<double>(counted);
-  const double weight = counted > 0 ? 1 / denominator : 0;
-  double total = 0;
-  for (int64_t row = 0; row < rows; ++row) total += losses[row];
-  *p.weight.as<double>() = weight;
+  *p.weight.as<double>() = counted > 0 ? 1 / denominator : 0;
+}
+
+void cross_entropy_rows(Context&, const CrossEntropyRows& p) {
+  parallel_for(p.targets.shape.numel(), grain(p.logits), [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(row_losses)(p, begin, end);
+  });
+}
+
+void cross_entropy_sum(Context&, const CrossEntropySum& p) {
+  const double* losses = p.losses.as<double>();
+  const double total = std::accumulate(losses, losses + p.losses.shape.numel(), 0.0);
   visit_accumulation(p.loss.dtype, [&](auto zero) {
     using T = decltype(zero);
-    *p.loss.as<T>() = static_cast<T>(total * weight);
+    *p.loss.as<T>() = static_cast<T>(total * *p.weight.as<double>());
   });
 }
 

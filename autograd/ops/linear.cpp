@@ -4,9 +4,9 @@
 #include "autograd/tape.hpp"
 
 namespace heed {
-namespace {
 
-void check_linear(const char* operation, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+void check_linear(const char* operation, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& bias_copy) {
   require<DTypeError>(is_floating(x.dtype()), "{}: x is {}, it must be f32, bf16 or f64", operation, x.dtype());
   require<ShapeError>(x.rank() >= 1, "{}: x is a scalar, it needs a last dimension", operation);
   require<ShapeError>(weight.rank() == 2 && weight.shape()[1] == x.shape().columns(),
@@ -14,20 +14,24 @@ void check_linear(const char* operation, const Tensor& x, const Tensor& weight, 
                       x.shape().columns());
   require<DTypeError>(weight.dtype() == x.dtype(), "{}: weight is {} but x is {}", operation, weight.dtype(),
                       x.dtype());
-  require_one_device(operation, {{"x", x}, {"weight", weight}, {"bias", bias}});
+  require_one_device(operation, {{"x", x}, {"weight", weight}, {"bias", bias}, {"bias_copy", bias_copy}});
   if (!bias) return;
   require<ShapeError>(bias.shape() == Shape{weight.shape()[0]}, "{}: bias has shape {}, for weight {} it must be ({})",
                       operation, bias.shape(), weight.shape(), weight.shape()[0]);
   require<DTypeError>(bias.dtype() == accumulation_dtype(x.dtype()), "{}: bias is {}, for x of {} it must be {}",
                       operation, bias.dtype(), x.dtype(), accumulation_dtype(x.dtype()));
+  if (!bias_copy) return;
+  require<ShapeError>(bias_copy.shape() == bias.shape(), "{}: bias_copy has shape {}, it must be {} as bias", operation,
+                      bias_copy.shape(), bias.shape());
+  require<DTypeError>(bias_copy.dtype() == DType::bf16 && x.dtype() == DType::bf16,
+                      "{}: bias_copy is {} and x {}, both must be bf16", operation, bias_copy.dtype(), x.dtype());
 }
 
-}  // namespace
-
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  check_linear("linear", x, weight, bias);
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& bias_copy) {
+  check_linear("linear", x, weight, bias, bias_copy);
   Output y(x.shape().with_last(weight.shape()[0]), x.dtype(), x.device());
-  HEED_DISPATCH(x.device(), linear_forward, {.y = y.ref(), .x = x, .weight = weight, .bias = bias});
+  HEED_DISPATCH(x.device(), linear_forward,
+                {.y = y.ref(), .x = x, .weight = weight, .bias = bias, .bias_copy = bias_copy});
   return record("linear", std::move(y), {x, weight, bias}, [x, weight](const Tensor& dy, Gradients& gradients) {
     HEED_DISPATCH(x.device(), linear_backward,
                   {.dx = gradients.sink(0),
@@ -39,14 +43,14 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   });
 }
 
-Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  check_linear("linear_gelu", x, weight, bias);
+Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& bias_copy) {
+  check_linear("linear_gelu", x, weight, bias, bias_copy);
   Output y(x.shape().with_last(weight.shape()[0]), x.dtype(), x.device());
   // Allocated even if no backward follows: another GEMM might round differently, and a recomputed Transformer block
   // would then not reproduce its first forward pass.
   const Tensor kept = empty(y.ref().shape, x.dtype(), x.device());
   HEED_DISPATCH(x.device(), linear_gelu_forward,
-                {.y = y.ref(), .kept = kept.ref(), .x = x, .weight = weight, .bias = bias});
+                {.y = y.ref(), .kept = kept.ref(), .x = x, .weight = weight, .bias = bias, .bias_copy = bias_copy});
   return record("linear_gelu", std::move(y), {x, weight, bias},
                 [x, weight, kept](const Tensor& dy, Gradients& gradients) {
                   // Safe in place: `kept` never leaves this operation.

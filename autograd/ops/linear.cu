@@ -25,7 +25,8 @@ void linear_forward(Context& context, const LinearForward& p) {
                  .b = p.weight,
                  .c = p.y,
                  .transpose_b = true,
-                 .bias = p.bias});
+                 .bias = p.bias,
+                 .bias_copy = p.bias_copy});
 }
 
 void linear_backward(Context& context, const LinearBackward& p) {
@@ -55,7 +56,8 @@ void linear_gelu_forward(Context& context, const LinearGeluForward& p) {
                      .b = p.weight,
                      .c = p.kept,
                      .transpose_b = true,
-                     .bias = p.bias};
+                     .bias = p.bias,
+                     .bias_copy = p.bias_copy};
   if (gemm_gelu(context, product, p.y)) return;
   gemm(context, product);
   gelu_forward(context, {.y = p.y, .x = p.kept});

@@ -33,6 +33,9 @@ TEST(Tape, Bf16ParametersHaveF32Gradients) {
   EXPECT_EQ(sum.item(), 1 + 1.0 / 1024) << "bf16 would have lost the small part";
   backward(mul(weight, x));  // an operation that gives a bf16 gradient
   EXPECT_EQ(sum.item(), 2 + 1.0 / 1024);
+  weight.reset_grad();
+  backward(mul(weight, x));
+  EXPECT_EQ(sum.item(), 1);
 
   const Tensor leaf = from_values({1, 1}, DType::bf16, {2}).set_requires_grad(true);
   backward(linear(x, scale(leaf, 3), Tensor()));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "autograd/check/scalar_tape.hpp"
@@ -153,6 +154,44 @@ TEST(Tape, LeavesAddIntoThePresetSlice) {
   // A leaf that is itself the result.
   backward(a, from_values({2}, DType::f64, {1, 2}));
   EXPECT_EQ(flat.values(), (Values{100, 115, 110, 100, 106, 98, 100}));
+}
+
+// The old gradient is NaN, so that a kernel that adds to it shows.
+TEST(Tape, AResetGradientStandsForZeros) {
+  using Op = std::function<Tensor(const Tensor&)>;
+  const Op pass = [](const Tensor&t) { return plus(t, t); }, fresh = [](const Tensor&t) { return times(t, t); },
+           sink = [](const Tensor&t) { return scaled(t, 4); },
+           sink_twice = [](const Tensor&t) { return weighted(t, 5, t, 7); };
+  for (const Op& op : {pass, fresh, sink, sink_twice}) {
+    const Tensor flat = full({6}, DType::f64, std::nan("")), one = full({2}, DType::f64, 1);
+    const Tensor x = leaf({2}, {3, -1}), unused = leaf({2}, {1, 2}), plain = leaf({2}, {3, -1});
+    x.set_grad(flat.slice(1, {2}));
+    unused.set_grad(flat.slice(3, {2}));
+    for (int step = 0; step < 2; ++step) {
+      plain.set_grad(Tensor());
+      for (const Tensor& tensor : {x, unused}) tensor.reset_grad();
+      for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+        backward(op(x), one);
+        backward(op(plain), one);
+        EXPECT_EQ(flat.slice(1, {2}).values(), plain.grad().values());
+      }
+      EXPECT_EQ(unused.grad().values(), (Values{0, 0}));
+    }
+    EXPECT_EQ(x.grad().data<double>(), flat.data<double>() + 1);
+    EXPECT_TRUE(std::isnan(flat.values()[0]) && std::isnan(flat.values()[5]));
+  }
+}
+
+TEST(Tape, AResetGradientOfAnOperationThatFailsIsZero) {
+  const Tensor x = leaf({2}, {1, 2});
+  x.set_grad(full({2}, DType::f64, 7));
+  x.reset_grad();
+  const Tensor y = record("broken", Output({2}, DType::f64, Device::cpu), {x}, [](const Tensor&, Gradients& gradients) {
+    EXPECT_FALSE(gradients.sink(0).add);
+    throw ValueError("broken on purpose");
+  });
+  EXPECT_THROW(backward(y, full({2}, DType::f64, 1.0)), ValueError);
+  EXPECT_EQ(x.grad().values(), (Values{0, 0}));
 }
 
 TEST(Tape, ALeafsGradientIsItsOwn) {
@@ -345,12 +384,34 @@ TEST(Tape, NorIsAGradientOfAnOperationThatFailsLater) {
   EXPECT_FALSE(x.grad());
 }
 
+TEST(Tape, ForwardAndBackwardInOneOperation) {
+  const Tensor x = leaf({2}, {3, -1});
+  const auto square_sum = [](const Tensor& input) {
+    Output sum({}, DType::f64, Device::cpu);
+    const Tensor result = sum.saved();
+    return record_and_backward("square_sum", std::move(sum), {input},
+                               [input, result](const Tensor& dresult, Gradients& gradients) {
+                                 const double* v = input.data<double>();
+                                 *result.data<double>() = v[0] * v[0] + v[1] * v[1];
+                                 double* dx = gradients.fresh(0).as<double>();
+                                 for (int i = 0; i < 2; ++i) dx[i] = 2 * v[i] * *dresult.data<double>();
+                               });
+  };
+  const Tensor once = square_sum(x);
+  EXPECT_EQ(once.item(), 10);
+  EXPECT_FALSE(once.requires_grad());
+  EXPECT_EQ(x.grad().values(), (Values{6, -2}));
+  EXPECT_EQ(square_sum(scaled(x, 2)).item(), 40);
+  EXPECT_EQ(x.grad().values(), (Values{6 + 24, -2 - 8}));
+  EXPECT_EQ(live_nodes(), 0);
+}
+
 // Forward as it goes, backward in reverse, with the shapes; nothing once it is taken away.
 TEST(Tape, AnObserverIsToldOfEachOperation) {
   struct : WorkObserver {
     std::vector<std::string> seen;
     void done(const Work& work) override {
-      const char* kinds[] = {"forward", "backward", "other"};
+      const char* kinds[] = {"forward", "backward", "both", "other"};
       seen.push_back(fmt::format("{} {}", kinds[static_cast<size_t>(work.kind)], work.name));
       if (work.result != nullptr) seen.back() += fmt::format(" {} of {}", work.result->shape(), work.inputs->size());
     }

@@ -9,6 +9,7 @@
 #include "autograd/check/op_case.hpp"
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/cuda/gemm.hpp"
+#include "autograd/ops/copy.hpp"
 #include "autograd/ops/elementwise.hpp"
 #include "autograd/tape.hpp"
 #include "tests/cuda/cuda_test.hpp"
@@ -99,6 +100,17 @@ TEST_F(LinearGelu, ATapeChangesNoBit) {
     const std::vector<double> recorded = linear_gelu(x, weight, Tensor()).values();
     const NoGradGuard no_grad;
     EXPECT_EQ(linear_gelu(x, weight, Tensor()).values(), recorded);
+  }
+}
+
+TEST_F(LinearGelu, ACopyOfTheBiasChangesNoBit) {
+  for (const int64_t rows : {1, 33}) {
+    const Tensor x = drawn({rows, 48}, DType::bf16, 1), weight = drawn({64, 48}, DType::bf16, 2, 0.1);
+    const Tensor bias = drawn({64}, DType::f32, 3), copy = cast(bias, DType::bf16);
+    EXPECT_EQ(linear(x, weight, bias, copy).values(), linear(x, weight, bias).values());
+    EXPECT_EQ(linear_gelu(x, weight, bias, copy).values(), linear_gelu(x, weight, bias).values());
+    EXPECT_THROW(linear(x, weight, bias, copy.slice(0, {63})), ShapeError);
+    EXPECT_THROW(linear(x, weight, bias, bias), DTypeError);
   }
 }
 

@@ -89,8 +89,14 @@ TEST_P(OptimizerOnCuda, FollowsF64OnTheCpu) {
 TEST_P(OptimizerOnCuda, TouchesItsSpanAlone) {
   for (const int64_t first : {8, 9}) {  // moved in vectors, and element by element
     const Tensor all = full({40}, DType::f32, 5.0, Device::cuda), gradients = full({40}, DType::f32, 1.0, Device::cuda);
-    make({{all.slice(first, {22}), gradients.slice(first, {22}), true}})->step(0.1, 1);
+    const Tensor copies = full({40}, DType::bf16, 5.0, Device::cuda);
+    make({{.weights = all.slice(first, {22}),
+           .gradients = gradients.slice(first, {22}),
+           .decay = true,
+           .copies = copies.slice(first, {22})}})
+        ->step(0.1, 1);
     const std::vector<double> values = all.values();
+    EXPECT_EQ(copies.values(), rounded_to_bf16(values));
     for (int64_t i = 0; i < 40; ++i) {
       EXPECT_EQ(values[static_cast<size_t>(i)] == 5, i < first || i >= first + 22) << i << " from " << first;
     }
@@ -106,8 +112,11 @@ TEST_P(OptimizerOnCuda, AStateOnTheDeviceGivesTheSameBits) {
   for (int64_t step = 1; step <= 3; ++step) {
     const double learning_rate = 0.1 / static_cast<double>(step);
     by_host->step(learning_rate, 0.7);
-    const Tensor state =
-        on_device({.learning_rate = learning_rate, .optimizer_step = step, .gradient_scale = 0.7, .is_valid = 1});
+    const Tensor state = on_device({.learning_rate = learning_rate,
+                                    .optimizer_step = step,
+                                    .bias_correction = by_device->bias_correction(step),
+                                    .gradient_scale = 0.7,
+                                    .is_valid = 1});
     by_device->restore_steps(0);  // as in a captured step: the host's count is that of the recording
     by_device->step(pointer(state));
     EXPECT_EQ(a.weights.values(), b.weights.values());

@@ -145,7 +145,7 @@ CASES = {
         },
         "autograd/ops/a.hpp:2: op-case",
         {
-            "autograd/ops/a.hpp": ONCE + "Tensor add(int);\nvoid f(TensorRef);\n",
+            "autograd/ops/a.hpp": ONCE + "Tensor add(int);\nTensor add_and_backward(int);\nvoid f(TensorRef);\n",
             "autograd/ops/a_case.cpp": "OP_CASE(add_twice) {}\n",
         },
     ),

@@ -10,13 +10,17 @@ SMALL = r"(?<![\w.])(?:(?:\d+\.?\d*|\.\d+)[eE]-\d+|0?\.0\d+)[fF]?(?!\w)"
 
 
 def operations(tree):
-    """(path, line, name) of each function that autograd/ops declares and that gives a Tensor."""
+    """(path, line, name) of each function that autograd/ops declares and that gives a Tensor.
+
+    Without name_and_backward(), which is name() and its backward in one: a test compares the two.
+    """
     found = []
     for path in sorted(tree.files):
         if path.startswith("autograd/ops/") and path.endswith(".hpp"):
             code = tree.code(path)
             for match in re.finditer(r"^(?! )[\w:<>, ]*\bTensor(?:\b[\w:<>, ]*[ >])?\s*\b(\w+)\(", code, re.M):
-                found.append((path, line_of(code, match.start()), match.group(1)))
+                if not match.group(1).endswith("_and_backward"):
+                    found.append((path, line_of(code, match.start()), match.group(1)))
     return found
 
 

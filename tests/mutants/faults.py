@@ -14,7 +14,7 @@ OPTIM = [
     Mutant(
         "adamw_without_bias_correction",
         "optim/adamw_cpu.cpp",
-        "set(learning_rate / (1 - std::pow(p.beta1, t)))",
+        "set(learning_rate / correction.first)",
         "set(learning_rate)",
         "optim_tests AdamW.*",
     ),
@@ -338,7 +338,7 @@ CUDA = [
     Mutant(
         "cuda_adamw_ignores_is_valid",
         "optim/adamw.cu",
-        "  if (f.is_valid == 0) return;\n",
+        "  if (options.scalars.is_valid.get() == 0) return;\n",
         "",
         "cuda_plain_tests All/OptimizerOnCuda.*",
     ),

@@ -67,6 +67,8 @@ TEST(ParameterStore, Bf16KeepsF32WeightsBesideRoundedCopies) {
   EXPECT_EQ(matrix.tensor().dtype(), DType::bf16);
   EXPECT_EQ(matrix.tensor().grad().dtype(), DType::f32);
   EXPECT_EQ(gain.tensor().dtype(), DType::f32);
+  EXPECT_EQ(gain.copy().dtype(), DType::bf16);
+  EXPECT_EQ(gain.copy().values(), gain.tensor().values());
   for (size_t i = 0; i < 15; ++i) {
     EXPECT_EQ(matrix.tensor().values()[i], static_cast<float>(Bf16(entry.values.values()[i])));
   }
@@ -75,8 +77,11 @@ TEST(ParameterStore, Bf16KeepsF32WeightsBesideRoundedCopies) {
   exact.build(1);
   EXPECT_EQ(entry.values.values(), exact.entry("matrix").values.values()) << "the same start in both precisions";
   entry.values.data<float>()[4] = 42.1f;
+  gain.tensor().data<float>()[3] = 42.1f;
   store.update_copies();
   EXPECT_EQ(matrix.tensor().values()[4], 42);
+  EXPECT_EQ(gain.copy().values()[3], 42);
+  EXPECT_THROW(store.release_weights(1), GraphError);
 }
 
 TEST(ParameterStore, ValuesDependOnSeedAndNameOnly) {

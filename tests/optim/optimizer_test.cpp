@@ -37,6 +37,11 @@ TEST(Optimizer, RefusesSpansItCannotUpdate) {
   expect_refused<DTypeError>({{zeros({3}, DType::f32), zeros({3}, DType::f64), true}}, "f32 weights and f64 gradients");
   expect_refused<DTypeError>({span_of(3), span_of(3, DType::f64)}, "span 1 has f64 weights");
   expect_refused<DTypeError>({span_of(3, DType::i32)}, "f32 or f64");
+  ParameterSpan copied = span_of(3);
+  copied.copies = zeros({3}, DType::f32);
+  expect_refused<DTypeError>({copied}, "f32 copies of f32 weights");
+  copied.copies = zeros({2}, DType::bf16);
+  expect_refused<ShapeError>({copied}, "weights (3) and copies (2)");
 }
 
 TEST(Optimizer, RefusesSpansThatShareMemory) {

@@ -56,6 +56,7 @@ TEST(StepStateTest, TheOptimizerReadsItAndChangesNothingWhereItIsNotValid) {
     EXPECT_EQ(moment.values(), std::vector<double>(37, 0.0)) << name;
   by_address.restore_steps(0);
   for (state.is_valid = 1; state.optimizer_step <= 3; ++state.optimizer_step) {
+    state.bias_correction = by_address.bias_correction(state.optimizer_step);
     by_value.step(0.1, 0.7);
     by_address.step(&state);
     EXPECT_EQ(a.weights.values(), b.weights.values());

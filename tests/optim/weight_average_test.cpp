@@ -98,6 +98,27 @@ TEST_P(WeightAverage, AStepThatIsNotValidLeavesItAlone) {
   EXPECT_EQ(average_of(*optimizer, 0).values(), before);
 }
 
+TEST_P(WeightAverage, CopiesAreTheWeightsRoundedAfterAStepAndASwap) {
+  std::vector<ParameterSpan> spans = spans_of(DType::f32);
+  const std::vector<ParameterSpan> plain = spans_of(DType::f32);
+  for (ParameterSpan& span : spans) span.copies = zeros(span.weights.shape(), DType::bf16);
+  const auto optimizer = GetParam().make(spans), without = GetParam().make(plain);
+  optimizer->average_weights(0.9);
+  const auto expect_rounded = [&] {
+    for (const ParameterSpan& span : spans) EXPECT_EQ(span.copies.values(), rounded_to_bf16(span.weights.values()));
+  };
+  for (const uint32_t step : {1u, 2u}) {
+    set_gradients_of(spans, step);
+    set_gradients_of(plain, step);
+    optimizer->step(0.05, 1);
+    without->step(0.05, 1);
+    expect_rounded();
+    for (size_t i = 0; i < spans.size(); ++i) EXPECT_EQ(spans[i].weights.values(), plain[i].weights.values());
+  }
+  optimizer->swap_weights_with_average();
+  expect_rounded();
+}
+
 TEST_P(WeightAverage, ASwapExchangesItWithTheWeights) {
   const std::vector<ParameterSpan> spans = spans_of(DType::f32);
   const auto optimizer = GetParam().make(spans);

@@ -76,8 +76,7 @@ std::vector<BenchRow> profile_steps(Trainer& trainer) {
     state += static_cast<double>(tensor.numel() * static_cast<int64_t>(size_bytes(tensor.dtype())));
   }
   // The optimizer reads the gradients, and reads and writes weights and state.
-  StepProfile profile({{"zero gradients", bytes}, {"gradient norm", bytes}, {"optimizer", 3 * bytes + 2 * state}},
-                      trainer.device());
+  StepProfile profile({{"gradient norm", bytes}, {"optimizer", 3 * bytes + 2 * state}}, trainer.device());
   double spent = 0;
   const bool is_alone = trainer.ranks().size() == 1;
   for (int i = 0; i < steps && (spent < kEnough || !is_alone); ++i) {

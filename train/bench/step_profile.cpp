@@ -18,6 +18,7 @@ double flops(std::string_view name, const Work& work) {
   } else if (name.starts_with("attention")) {  // 4 B H D for each of T (T + 1) / 2 query-key pairs
     forward = 2.0 * static_cast<double>(work.result->numel() * (work.result->shape()[1] + 1));
   }
+  if (work.kind == Work::Kind::both) return 3 * forward;
   return work.kind == Work::Kind::backward ? 2 * forward : forward;
 }
 
@@ -32,8 +33,9 @@ double bytes(std::string_view name, const Work& work) {
   if (name == "add" && work.kind == Work::Kind::backward) return 0;  // the gradient is passed on without a copy
   for (const Tensor& input : *work.inputs) {
     if (!input) continue;
-    const bool writes_gradient = work.kind == Work::Kind::backward && input.requires_grad();
-    sum += size(input) * (writes_gradient ? 2 : 1);
+    const int reads = work.kind == Work::Kind::both ? 2 : 1;
+    const bool writes_gradient = work.kind != Work::Kind::forward && input.requires_grad();
+    sum += size(input) * (reads + (writes_gradient ? 1 : 0));
   }
   return sum;
 }

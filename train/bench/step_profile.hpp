@@ -5,8 +5,9 @@
 // between the work items, and the host does not wait: a step that training replays as a CUDA graph is captured with
 // these events and replayed, too. An event adds about a microsecond, and the first row includes the launch of the
 // graph. FLOPs are those of the GEMMs in linear layers and in causal attention, two per multiply-add, and twice as many
-// in backward (recomputation inside attention is not counted). Bytes are those of inputs and results, in backward also
-// of the gradients: a lower bound on the memory traffic.
+// in backward; linear_cross_entropy, the head and the loss, is one row with both, without "backward" (recomputation
+// inside attention is not counted). Bytes are those of inputs and results, in backward also of the gradients: a lower
+// bound on the memory traffic.
 #pragma once
 
 #include <chrono>

@@ -35,8 +35,9 @@ GradBuckets::GradBuckets(Communicator& communicator, nn::ParameterStore& store, 
   }
   for (size_t g = 0; g < store_.groups().size(); ++g) {
     const nn::ParameterGroup& group = store_.groups()[g];
-    cut_into_spans({.weights = group.weights, .gradients = group.gradients, .decay = group.decay},
-                   {.group = static_cast<int>(g), .begin = 0});
+    cut_into_spans(
+        {.weights = group.weights, .gradients = group.gradients, .decay = group.decay, .copies = group.copies},
+        {.group = static_cast<int>(g), .begin = 0});
   }
 }
 
@@ -54,7 +55,8 @@ void GradBuckets::cut_into_spans(const optim::ParameterSpan& shard, const Place&
                       .gradients = shard.gradients.slice(first, {until - begin}),
                       .decay = shard.decay,
                       .learning_rate_scale = options.learning_rate_scale,
-                      .weight_decay_scale = options.weight_decay_scale});
+                      .weight_decay_scale = options.weight_decay_scale,
+                      .copies = shard.copies ? shard.copies.slice(first, {until - begin}) : Tensor()});
     places_.push_back({.group = place.group, .begin = begin});
     begin = until;
   };
@@ -117,17 +119,19 @@ Tensor GradBuckets::own_part(const Tensor& flat, const Bucket& bucket) const {
 void GradBuckets::shard() {
   for (const Bucket& bucket : buckets_) {
     const nn::ParameterGroup& group = store_.groups()[static_cast<size_t>(bucket.group)];
-    Tensor weights = own_part(group.weights, bucket);
-    if (group.copies) {  // master weights are kept by the rank that owns the shard
+    Tensor weights = own_part(group.weights, bucket), copies;
+    if (group.leaves_are_copies) {  // master weights are kept by the rank that owns the shard
+      copies = own_part(group.copies, bucket);
       const Tensor kept = empty(weights.shape(), weights.dtype(), weights.device(), MemoryCategory::parameters);
       copy_elements_to(kept.ref(), weights);
       weights = kept;
     }
-    cut_into_spans({.weights = weights, .gradients = own_part(group.gradients, bucket), .decay = group.decay},
-                   {.group = bucket.group, .begin = own_begin(bucket)});
+    cut_into_spans(
+        {.weights = weights, .gradients = own_part(group.gradients, bucket), .decay = group.decay, .copies = copies},
+        {.group = bucket.group, .begin = own_begin(bucket)});
   }
   for (size_t g = 0; g < store_.groups().size(); ++g) {
-    if (store_.groups()[g].copies) store_.release_weights(static_cast<int>(g));
+    if (store_.groups()[g].leaves_are_copies) store_.release_weights(static_cast<int>(g));
   }
 }
 
@@ -163,6 +167,8 @@ void GradBuckets::start_ready() {
 }
 
 void GradBuckets::start(const Bucket& bucket) {
+  // grad() writes the zeros of a parameter that got no gradient in this step.
+  for (const size_t entry : bucket.entries) store_.entries()[entry].tensor.grad();
   const Tensor gradients =
       store_.groups()[static_cast<size_t>(bucket.group)].gradients.slice(bucket.begin, {bucket.length});
   sharded_ ? communicator_.start_reduce_scatter(gradients.ref()) : communicator_.start_all_reduce(gradients.ref());
@@ -176,18 +182,16 @@ void GradBuckets::flush() {
 }
 
 void GradBuckets::all_gather_parameters() {
-  if (!sharded_) {
-    store_.update_copies();
-    return;
-  }
-  for (size_t b = 0; b < buckets_.size(); ++b) {
-    const Bucket& bucket = buckets_[b];
+  if (!sharded_) return;
+  for (const Bucket& bucket : buckets_) {
     const nn::ParameterGroup& group = store_.groups()[static_cast<size_t>(bucket.group)];
-    if (group.copies) store_.update_copies(bucket.group, own_begin(bucket), shards_[b].weights);
-    const Tensor& shared = group.copies ? group.copies : group.weights;
-    communicator_.start_all_gather(shared.slice(bucket.begin, {bucket.length}).ref());
+    communicator_.start_all_gather(group.leaves().slice(bucket.begin, {bucket.length}).ref());
   }
   communicator_.wait();
+  for (size_t g = 0; g < store_.groups().size(); ++g) {
+    const nn::ParameterGroup& group = store_.groups()[g];
+    if (group.copies && group.weights) store_.update_copies(static_cast<int>(g), 0, group.weights);
+  }
 }
 
 bool GradBuckets::has_hidden_matrices(const Bucket& bucket) const {

@@ -304,8 +304,8 @@ class Inspector {
     for_each_part(1, [&](const data::Batch& part, int64_t) {
       if (!has_target(part)) return;
       const Shape shape{part.rows, part.seq_len};
-      backward(model_.loss(from_tokens(shape, part.inputs, device), from_tokens(shape, part.targets, device), {},
-                           static_cast<double>(result_.targets)));
+      model_.loss_and_backward(from_tokens(shape, part.inputs, device), from_tokens(shape, part.targets, device), {},
+                               static_cast<double>(result_.targets));
     });
     for (const nn::ParameterStore::Entry& entry : model_.parameters().entries()) {
       InspectedLayer& layer = layer_of(entry.name);

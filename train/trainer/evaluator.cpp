@@ -4,7 +4,6 @@
 #include <exception>
 #include <numbers>
 
-#include "autograd/ops/cross_entropy.hpp"
 #include "autograd/tape.hpp"
 #include "data/text/tokenizer.hpp"
 #include "train/comm/agreement.hpp"
@@ -51,28 +50,18 @@ struct Sums {
   }
 };
 
-// Adds the sums of a batch and returns its sum over all positions. One cross entropy for each position, with all other
-// targets ignored, which costs little next to the logits.
-double add_by_position(const nn::Gpt& model, const data::Batch& batch, const Tensor& tokens,
+// Adds the losses of a batch by position and returns their sum.
+double add_by_position(const nn::Gpt& model, const data::Batch& batch, const Tensor& tokens, const Tensor& targets,
                        PositionLosses& positions) {
   double sum = 0;
-  const Tensor logits = model.logits(tokens, {});
+  const std::vector<double> losses = model.losses(tokens, targets, {}).values();
   positions.losses.resize(static_cast<size_t>(batch.seq_len));
   positions.targets.resize(static_cast<size_t>(batch.seq_len));
-  for (int64_t t = 0; t < batch.seq_len; ++t) {
-    std::vector<int32_t> targets(batch.targets.size(), data::kIgnoreTarget);
-    int64_t count = 0;
-    for (int64_t i = t; i < static_cast<int64_t>(targets.size()); i += batch.seq_len) {
-      targets[i] = batch.targets[i];
-      count += targets[i] != data::kIgnoreTarget ? 1 : 0;
-    }
-    if (count == 0) continue;
-    // The denominator 1 turns the mean into the sum.
-    const Tensor here = from_tokens(tokens.shape(), targets, tokens.device());
-    const double loss = cross_entropy(logits, here, {.denominator = 1.0}).item();
-    positions.losses[t] += loss;
-    positions.targets[t] += count;
-    sum += loss;
+  for (size_t i = 0; i < losses.size(); ++i) {
+    const size_t t = i % static_cast<size_t>(batch.seq_len);
+    positions.losses[t] += losses[i];
+    positions.targets[t] += batch.targets[i] != data::kIgnoreTarget ? 1 : 0;
+    sum += losses[i];
   }
   return sum;
 }
@@ -84,12 +73,10 @@ Sums sums_of(const nn::Gpt& model, const data::Dataset& dataset, const data::Bat
   if (sums.targets == 0) return sums;
   const Device device = model.parameters().device();
   const Tensor tokens = from_tokens(shape, batch.inputs, device);
-  if (positions != nullptr) {
-    sums.loss = add_by_position(model, batch, tokens, *positions);
-  } else {
-    // The denominator 1 turns the mean into the sum.
-    sums.loss = model.loss(tokens, from_tokens(shape, batch.targets, device), {}, 1.0).item();
-  }
+  const Tensor targets = from_tokens(shape, batch.targets, device);
+  // The denominator 1 turns the mean into the sum.
+  sums.loss = positions != nullptr ? add_by_position(model, batch, tokens, targets, *positions)
+                                   : model.loss(tokens, targets, {}, 1.0).item();
   sums.target_bytes = bytes_of(dataset, batch.targets);
   const std::optional<double> own = dataset_loss(dataset, batch);
   sums.has_law = own.has_value();

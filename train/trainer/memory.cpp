@@ -7,6 +7,7 @@
 
 #include "autograd/core/check.hpp"
 #include "autograd/core/memory_pool.hpp"
+#include "autograd/ops/linear_cross_entropy.hpp"
 #include "data/synthetic/hidden_markov_dataset.hpp"
 #include "data/synthetic/markov_chain.hpp"
 #include "data/synthetic/modular_addition_dataset.hpp"
@@ -37,9 +38,7 @@ double elements_per_block(const nn::GptConfig& m) {
 
 double elements_outside(const nn::GptConfig& m) {
   const int64_t embedding = (m.embedding_norm ? 3 : 2) * m.d_model, last_norm = 2 * m.d_model;
-  // The gradient of the logits reuses their memory, unless both the loss and the soft-capping need them.
-  const int64_t logits = m.logit_softcap > 0 ? 2 * m.vocab_size : m.vocab_size;
-  return static_cast<double>(embedding + last_norm + logits);
+  return static_cast<double>(embedding + last_norm);
 }
 
 // The table of cosines and sines, in the accumulation dtype.
@@ -162,15 +161,18 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
   const double average = config.optim.ema_decay > 0 ? count.all() : 0;
   const double moments = (optimizer_values(config.optim, count) + average) * exact;
   double parameters = gradients;
-  if (element != exact) parameters += count.matrices * (element - exact * (sharing - 1) / sharing);
+  if (element != exact) parameters += count.all() * element - count.matrices * exact * (sharing - 1) / sharing;
   const auto layers = static_cast<double>(m.num_layers), width = static_cast<double>(m.d_model);
   const double blocks = t.recompute ? layers * width + elements_per_block(m) : layers * elements_per_block(m);
   const double tokens = static_cast<double>(t.rows_per_micro_batch()) * static_cast<double>(m.seq_len);
+  const auto logits = static_cast<double>(linear_cross_entropy_chunk_bytes(
+      t.rows_per_micro_batch() * m.seq_len, m.vocab_size, t.precision, {.softcap = m.logit_softcap}));
+  const double activations = tokens * (blocks + elements_outside(m)) * element + rope_table_elements(m) * exact;
   const double step_tokens = static_cast<double>(t.rows_per_rank()) * static_cast<double>(m.seq_len);
   return {.parameters = to_bytes(parameters),
           .gradients = to_bytes(gradients),
           .optimizer = to_bytes(moments / sharing),
-          .activations = to_bytes(tokens * (blocks + elements_outside(m)) * element + rope_table_elements(m) * exact),
+          .activations = to_bytes(activations + logits),
           .checkpoint = to_bytes(checkpoint_bytes(gradients + moments, device)),
           .data = to_bytes(data_bytes(config.data)),
           .data_keys = data_keys(config.data),

@@ -128,7 +128,7 @@ void Trainer::require_same_weights() const {
   if (ranks_.size() == 1) return;
   data::Checksum checksum;
   for (const nn::ParameterGroup& group : model_->parameters().groups()) {
-    const Tensor here = (group.copies ? group.copies : group.weights).to(Device::cpu);
+    const Tensor here = group.leaves().to(Device::cpu);
     checksum.update(here.ref().data, here.numel() * size_bytes(here.dtype()));
   }
   comm::require_same_on_all_ranks(ranks_, fmt::format("weights after step {}", step_),
@@ -185,6 +185,7 @@ optim::StepState Trainer::run_step(const Drawn& drawn, double learning_rate, boo
   training_step_->start({.learning_rate = learning_rate,
                          .clip_norm = config_.optim.clip_norm,
                          .optimizer_step = optimizer_->steps() + 1,
+                         .bias_correction = optimizer_->bias_correction(optimizer_->steps() + 1),
                          .step = static_cast<uint64_t>(step_),
                          .targets = count_targets(drawn.batches),
                          .must_stop = stop ? 1.0 : 0.0,

@@ -97,7 +97,7 @@ void TrainingStep::run() {
   static_assert(offsetof(StepState, failed) == offsetof(StepState, targets) + 2 * sizeof(double));
   add_over_ranks(&state()->targets, 3);
   work_done("batch");
-  accumulate_gradients([&](const Tensor& loss) { buckets_.last_backward([&] { backward(loss); }); });
+  accumulate_gradients([&](const auto& last) { buckets_.last_backward(last); });
   buckets_.flush();
   add_over_ranks(&state()->loss, 1);
   if (communicator_.size() > 1) work_done("sums over ranks");
@@ -105,23 +105,24 @@ void TrainingStep::run() {
   if (pinned_) pinned_->copy_from_device(0, memory_.ref().data, sizeof(StepState));
 }
 
-void TrainingStep::accumulate_gradients(const RunBackward& last_backward) {
+void TrainingStep::accumulate_gradients(const RunLast& run_last) {
   model_.parameters().zero_gradients();
-  work_done("zero gradients");
   for (int64_t index = 0; index < options_.micro_batches; ++index) {
     const nn::ForwardContext context{.training = true,
                                      .seed = options_.seed,
                                      .step = DeviceScalar<uint64_t>::at(&state()->step),
                                      .first_row = options_.first_row + index * options_.rows};
-    const Tensor loss =
-        model_.loss(tokens(index, false), tokens(index, true), context, DeviceScalar<double>::at(&state()->targets));
-    index + 1 < options_.micro_batches ? backward(loss) : last_backward(loss);
-    optim::add_loss(state(), loss);
+    const auto run_one = [&] {
+      const Tensor loss = model_.loss_and_backward(tokens(index, false), tokens(index, true), context,
+                                                   DeviceScalar<double>::at(&state()->targets));
+      optim::add_loss(state(), loss);
+    };
+    index + 1 < options_.micro_batches ? run_one() : run_last(run_one);
   }
 }
 
 void TrainingStep::repeat_gradients() {
-  accumulate_gradients([](const Tensor& loss) { backward(loss); });
+  accumulate_gradients([](const auto& last) { last(); });
 }
 
 // The wait also completes collectives that were started before.

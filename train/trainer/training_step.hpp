@@ -46,14 +46,15 @@ class TrainingStep {
   bool reset_graph();
 
  private:
-  using RunBackward = std::function<void(const Tensor& loss)>;
+  // Runs forward and backward of the last micro-batch.
+  using RunLast = std::function<void(const std::function<void()>& forward_and_backward)>;
 
   Device device() const { return model_.parameters().device(); }
   optim::StepState* state() const { return static_cast<optim::StepState*>(memory_.ref().data); }
   Tensor tokens(int64_t index, bool are_targets) const;
   void stage(const optim::StepState& state, const std::vector<data::Batch>& batches);
   void run();
-  void accumulate_gradients(const RunBackward& last_backward);
+  void accumulate_gradients(const RunLast& run_last);
   void add_over_ranks(double* first, int64_t count);
   void update_weights();
 

@@ -6,6 +6,7 @@
 #include "autograd/cpu/gemm/block_gemm.hpp"
 #include "autograd/cpu/gemm/few_rows_gemm.hpp"
 #include "autograd/cpu/gemm/onednn_gemm.hpp"
+#include "autograd/cpu/gemm/pair_gemm.hpp"
 #include "autograd/cpu/parallel.hpp"
 
 namespace heed::cpu {
@@ -57,6 +58,7 @@ void gemm_bf16(Context& context, const Gemm<Bf16, Out>& g) {
   if constexpr (std::is_same_v<Out, Bf16>) {
     if (suits_few_rows_gemm(g)) return few_rows_gemm(g);
   }
+  if (suits_pair_gemm(g)) return pair_gemm(context, g);
   has_bf16_products() && !is_empty(g) ? run_onednn(g) : widened(context, g);
 }
 
@@ -105,17 +107,24 @@ void gemm(Context& context, const Gemm<float>& product, const Epilogue& epilogue
   run_epilogue(product, epilogue);
 }
 
+void gemm(Context& context, const Gemm<Bf16>& product, const Epilogue& epilogue) {
+  if (!suits_few_rows_gemm(product) && suits_pair_gemm(product)) return pair_gemm(context, product, &epilogue);
+  gemm(context, product);
+  run_epilogue(product, epilogue);
+}
+
 void gemm(Context& context, const Gemm<Bf16>& product) { gemm_bf16(context, product); }
 void gemm(Context& context, const Gemm<Bf16, float>& product) { gemm_bf16(context, product); }
 void gemm_widened(Context& context, const Gemm<Bf16>& product) { widened(context, product); }
 void gemm_widened(Context& context, const Gemm<Bf16, float>& product) { widened(context, product); }
 
-bool has_bf16_products() {
+bool has_bf16_dot() {
 #if defined(__x86_64__)
-  return kOneDnn && __builtin_cpu_supports("avx512bf16");
+  return __builtin_cpu_supports("avx512bf16");
 #else
   return false;
 #endif
 }
+bool has_bf16_products() { return kOneDnn && has_bf16_dot(); }
 
 }  // namespace heed::cpu

@@ -1,6 +1,7 @@
 // GEMM of the CPU backend. f64 uses heed's blocked GEMM (block_gemm.hpp). f32 uses it where it is faster and oneDNN
-// elsewhere. bf16 uses oneDNN if has_bf16_products(), else it is widened to f32. Without oneDNN in the build,
-// everything uses the blocked GEMM. The accumulation dtype of bf16 is f32; the result is rounded once, when it is
+// elsewhere. bf16 uses the bf16 instructions of the processor where it has them, by pair_gemm() for the shapes of a
+// linear layer and by oneDNN for the others; what neither computes is widened to f32. Without oneDNN in the build,
+// f32 uses the blocked GEMM alone. The accumulation dtype of bf16 is f32; the result is rounded once, when it is
 // stored.
 #pragma once
 
@@ -40,9 +41,12 @@ void gemm(Context& context, const Gemm<Bf16, float>& product);
 // thread. The parts cover C. With the blocked GEMM, the part is still in a cache then.
 void gemm(Context& context, const Gemm<float>& product, const Epilogue& epilogue);
 void gemm(Context& context, const Gemm<double>& product, const Epilogue& epilogue);
+void gemm(Context& context, const Gemm<Bf16>& product, const Epilogue& epilogue);
 
-// Whether the CPU has bf16 instructions (AVX512_BF16) that oneDNN can use for bf16 GEMMs. Otherwise the operands are
-// widened to f32 first, with the same accuracy, but slower than an f32 GEMM.
+// Whether the CPU has bf16 instructions (AVX512_BF16).
+bool has_bf16_dot();
+// Whether oneDNN computes bf16 GEMMs with them. Otherwise the operands are widened to f32 first, with the same
+// accuracy, but slower than an f32 GEMM.
 bool has_bf16_products();
 // Always widens to f32, on any CPU.
 void gemm_widened(Context& context, const Gemm<Bf16>& product);

@@ -82,6 +82,40 @@ class RegisterTile<D, kVectors, std::index_sequence<kRow...>> {
     }
   }
 
+#if HWY_TARGET <= HWY_AVX3
+  // As add(), for pairs of bf16 (simd.hpp): step k adds A[r, 2k] * B[2k, :] + A[r, 2k + 1] * B[2k + 1, :].
+  HWY_INLINE void add(D d, const OperandA<uint32_t>& a, const uint32_t* b, int64_t b_stride, int64_t begin,
+                      int64_t end) {
+    const hn::RebindToUnsigned<D> du;
+    const uint32_t* column = a.data + begin * a.step_stride;
+    const uint32_t* row = b + begin * b_stride;
+    for (int64_t k = begin; k < end; ++k, column += a.step_stride, row += b_stride) {
+      const auto b0 = hn::LoadU(du, row), b1 = hn::LoadU(du, kVectors > 1 ? row + hn::Lanes(d) : row);
+      (add_pairs(kRow, hn::Set(du, column[kRow * a.row_stride]), b0, b1), ...);
+    }
+  }
+
+  // uses(r, i) is asked for both elements i of a pair. Both operands of an unused one become 0, because 0 * NaN is NaN.
+  template <class Uses>
+  HWY_INLINE void add_where(D d, const OperandA<uint32_t>& a, const uint32_t* b, int64_t b_stride, int64_t begin,
+                            int64_t end, const Uses& uses) {
+    const hn::RebindToUnsigned<D> du;
+    for (int64_t k = begin; k < end; ++k) {
+      const uint32_t* column = a.data + k * a.step_stride;
+      const uint32_t* row = b + k * b_stride;
+      const auto b0 = hn::LoadU(du, row), b1 = hn::LoadU(du, kVectors > 1 ? row + hn::Lanes(d) : row);
+      const auto add_used = [&](size_t r) HWY_ATTR {
+        const auto at = static_cast<int64_t>(r);
+        const uint32_t used = (uses(at, 2 * k) ? 0xFFFFu : 0u) | (uses(at, 2 * k + 1) ? 0xFFFF0000u : 0u);
+        if (used == 0) return;
+        const auto mask = hn::Set(du, used);
+        add_pairs(r, hn::Set(du, column[at * a.row_stride] & used), hn::And(b0, mask), hn::And(b1, mask));
+      };
+      (add_used(kRow), ...);
+    }
+  }
+#endif
+
   // Replaces each vector of the tile by body(row, column, vector).
   template <class Body>
   HWY_INLINE void transform(D d, const Body& body) {
@@ -103,6 +137,14 @@ class RegisterTile<D, kVectors, std::index_sequence<kRow...>> {
     sum0_[row] = hn::MulAdd(hn::Set(d, a), b0, sum0_[row]);
     if constexpr (kVectors > 1) sum1_[row] = hn::MulAdd(hn::Set(d, a), b1, sum1_[row]);
   }
+
+#if HWY_TARGET <= HWY_AVX3
+  template <class Pairs>
+  HWY_INLINE void add_pairs(size_t row, Pairs a, Pairs b0, Pairs b1) {
+    sum0_[row] = add_pair_products(sum0_[row], a, b0);
+    if constexpr (kVectors > 1) sum1_[row] = add_pair_products(sum1_[row], a, b1);
+  }
+#endif
 
   Vec<D> sum0_[sizeof...(kRow)], sum1_[sizeof...(kRow)];
 };
@@ -133,6 +175,15 @@ HWY_INLINE int64_t panel_width() {
   return 2 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
 }
 
+// v * factor; pairs of bf16 are moved unchanged.
+template <class D>
+HWY_INLINE Vec<D> scaled(D d, Vec<D> v, hn::TFromD<D> factor) {
+  if constexpr (std::is_integral_v<hn::TFromD<D>>)
+    return v;
+  else
+    return hn::Mul(v, hn::Set(d, factor));
+}
+
 // to = scale * transpose of `from`, for a tile of kBlock x kBlock elements; kBlock elements of T have 16 bytes. The
 // strides are in elements.
 #if HWY_TARGET == HWY_SCALAR
@@ -145,11 +196,11 @@ HWY_INLINE void transpose_block(const S* from, int64_t, T* to, int64_t, T scale)
 #else
 template <class T>
 constexpr int64_t kBlock = 16 / sizeof(T);
-template <class S>
-HWY_INLINE void transpose_block(const S* from, int64_t row_stride, float* to, int64_t to_stride, float scale) {
-  const hn::FixedTag<float, 4> d;
+template <class S, class T>
+HWY_INLINE void transpose_block(const S* from, int64_t row_stride, T* to, int64_t to_stride, T scale) {
+  const hn::FixedTag<T, 4> d;
   const hn::FixedTag<uint64_t, 2> d64;
-  const auto row = [&](int64_t r) HWY_ATTR { return hn::Mul(load_from(d, from + r * row_stride), hn::Set(d, scale)); };
+  const auto row = [&](int64_t r) HWY_ATTR { return scaled(d, load_from(d, from + r * row_stride), scale); };
   const auto a = row(0), b = row(1), c = row(2), e = row(3);
   const auto ab_low = hn::BitCast(d64, hn::InterleaveLower(d, a, b));
   const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d, a, b));

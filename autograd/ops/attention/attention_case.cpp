@@ -22,6 +22,7 @@ OpSample sample(const Setting& s) {
           .check_gradients_by_differences = s.differences,
           .backward_reads_result = true,
           .rounds_between_products = s.head_size % 8 == 0,
+          .cpu_rounds_between_products = s.head_size % 2 == 0,
           .flops = seen * 4.0 * static_cast<double>(s.batch * s.heads * s.queries * s.keys * s.head_size),
           .bytes = 2.0 * sizeof(float) * static_cast<double>(s.batch * s.head_size) *
                    static_cast<double>(s.queries * s.heads + s.keys * s.kv_heads)};

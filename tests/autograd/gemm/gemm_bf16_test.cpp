@@ -86,7 +86,13 @@ TYPED_TEST(Bf16Gemm, EveryFormAtOddSizes) {
                                                                    {31, 33, 32},
                                                                    {65, 1, 127},
                                                                    {129, 67, 63},
-                                                                   {3, 260, 257}}) {
+                                                                   {3, 260, 257},
+                                                                   // pair_gemm(): several blocks in each direction
+                                                                   {64, 33, 34},
+                                                                   {131, 70, 1026},
+                                                                   {270, 545, 66},
+                                                                   {530, 290, 64},
+                                                                   {67, 1, 64}}) {
     for (int form = 0; form < 16; ++form) {
       SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << ", form " << form);
       Product<TypeParam> product(m, n, k, form);

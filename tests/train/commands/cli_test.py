@@ -107,7 +107,7 @@ class Commands(CommandLine):
         self.assertEqual(len(found["seconds"]), 4)
         self.assertEqual(found["tokens"], 4 * 8)
         self.assertGreater(found["peak_bytes"]["resident"], found["peak_bytes"]["total"])
-        self.assertIn("cross_entropy", [row["operation"] for row in found["operations"]])
+        self.assertIn("linear_cross_entropy", [row["operation"] for row in found["operations"]])
         resolved = self.folder / "resolved.toml"
         resolved.write_text(found["config"])
         self.assertIn("d_model = 32", found["config"])

@@ -11,17 +11,19 @@
 
 #include "autograd/cpu/gemm/micro_kernel.hpp"
 #include "autograd/ops/attention/cpu/dropout.hpp"
+#include "autograd/ops/attention/cpu/operands.hpp"
 #include "autograd/ops/attention/cpu/plan.hpp"
 #include "autograd/ops/attention/cpu/softmax.hpp"
-#include "autograd/ops/attention/cpu/tile.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-template <class S>
+template <class Operands>
 class BackwardTask {
  public:
-  using T = AccumT<S>;  // accumulation dtype; q, k, v, y and their gradients are stored as S
+  using S = typename Operands::Storage;  // of q, k, v, y and their gradients
+  using T = AccumT<S>;
+  using Element = typename Operands::Element;
 
   BackwardTask(const AttentionBackward& p, const AttentionTask& task, T* scratch)
       : p_(p),
@@ -29,23 +31,27 @@ class BackwardTask {
         visible_(visibility(p.problem, task.batch)),
         head_size_(p.problem.head_size),
         row_size_(padded<T>(head_size_)),
-        dropout_(p.problem),
+        dropout_(dropout_rows(p.problem)),
         wants_dq_(task.dq && p.dq),
         wants_dk_(task.dkv && p.dk),
         wants_dv_(task.dkv && p.dv) {
     const BackwardLayout<T> layout(p.problem);
-    key_panels_ = scratch + layout.key_panels;
-    value_panels_ = scratch + layout.value_panels;
-    key_rows_ = scratch + layout.keys;
+    const auto elements = [&](int64_t offset) { return reinterpret_cast<Element*>(scratch + offset); };
+    key_panels_ = elements(layout.key_panels);
+    value_panels_ = elements(layout.value_panels);
+    key_rows_ = elements(layout.keys);
     dk_ = scratch + layout.dk;
     dv_ = scratch + layout.dv;
-    own_queries_ = scratch + layout.queries;
-    own_dy_ = scratch + layout.dy;
+    own_queries_ = elements(layout.queries);
+    own_dy_ = elements(layout.dy);
+    query_pairs_ = elements(layout.query_pairs);
+    dy_pairs_ = elements(layout.dy_pairs);
     dq_ = scratch + layout.dq;
     lse_ = scratch + layout.lse;
     deltas_ = scratch + layout.deltas;
-    weights_ = scratch + layout.weights;
-    dscores_ = scratch + layout.dscores;
+    weights_ = elements(layout.weights);
+    dscores_ = elements(layout.dscores);
+    dscore_rows_ = kPairs ? elements(layout.dscores) + kTileQueries / 2 * kBackwardKeys : dscores_;
   }
 
   void run() {
@@ -66,6 +72,7 @@ class BackwardTask {
 
  private:
   using D = hn::ScalableTag<T>;
+  static constexpr bool kPairs = Operands::kSize == 2;
 
   // Calls body() with key_ and keys_ set, for each key tile of this task with some of these keys.
   template <class Body>
@@ -78,17 +85,27 @@ class BackwardTask {
     }
   }
 
-  // Offset of the row of `key` in packed matrices of all keys.
+  static auto dropout_rows(const AttentionProblem& p) {
+    if constexpr (kPairs)
+      return std::array{DropoutRow(p), DropoutRow(p)};
+    else
+      return std::array{DropoutRow(p)};
+  }
+
+  // Offset of the row of `key` in packed matrices of all keys, in T or, for operands, in Element.
   int64_t row_at(int64_t key) const { return key * row_size_; }
+  int64_t operand_at(int64_t key) const { return key * row_size_ / Operands::kSize; }
 
   void pack_keys() {
     const int64_t batch = task_.batch, kv_head = task_.kv_head, first = visible_.first_key + key_;
     const S* k = p_.k.row<S>(batch, first, kv_head);
-    pack_panels(k, p_.k.row_stride, keys_, head_size_, static_cast<T>(p_.problem.scale * kLog2E),
-                key_panels_ + row_at(key_));
-    pack_panels(p_.v.row<S>(batch, first, kv_head), p_.v.row_stride, keys_, head_size_,
-                static_cast<T>(keep_scale(p_.problem)), value_panels_ + row_at(key_));
-    if (wants_dq_) pack_rows(k, p_.k.row_stride, keys_, head_size_, T(1), key_rows_ + row_at(key_));
+    score_factor_ =
+        Operands::pack_right_columns(k, p_.k.row_stride, keys_, head_size_, static_cast<T>(p_.problem.scale * kLog2E),
+                                     key_panels_ + operand_at(key_));
+    dweight_factor_ =
+        Operands::pack_right_columns(p_.v.row<S>(batch, first, kv_head), p_.v.row_stride, keys_, head_size_,
+                                     static_cast<T>(keep_scale(p_.problem)), value_panels_ + operand_at(key_));
+    if (wants_dq_) Operands::pack_right_rows(k, p_.k.row_stride, keys_, head_size_, key_rows_ + operand_at(key_));
     if (wants_dk_) std::fill_n(dk_ + row_at(key_), kBackwardKeys * row_size_, T(0));
     if (wants_dv_) std::fill_n(dv_ + row_at(key_), kBackwardKeys * row_size_, T(0));
   }
@@ -108,8 +125,13 @@ class BackwardTask {
   void query_tile() {
     const int64_t padded_rows = round_up(rows_, kMR);
     const int64_t index = (task_.batch * p_.problem.heads + head_) * p_.problem.queries + query_;
-    queries_ = whole_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_, own_queries_);
-    dy_ = whole_rows(p_.dy.row<S>(task_.batch, query_, head_), p_.dy.row_stride, rows_, head_size_, own_dy_);
+    const S *q = p_.q.row<S>(task_.batch, query_, head_), *dy = p_.dy.row<S>(task_.batch, query_, head_);
+    queries_ = right_queries_ = Operands::left_rows(q, p_.q.row_stride, rows_, head_size_, own_queries_);
+    dy_ = right_dy_ = Operands::left_rows(dy, p_.dy.row_stride, rows_, head_size_, own_dy_);
+    if constexpr (kPairs) {
+      right_queries_ = Operands::right_rows(q, p_.q.row_stride, rows_, head_size_, query_pairs_);
+      right_dy_ = Operands::right_rows(dy, p_.dy.row_stride, rows_, head_size_, dy_pairs_);
+    }
     pack_rows(p_.lse.as<T>() + index, 0, 1, rows_, static_cast<T>(kLog2E), lse_);
     for (int64_t r = 0; r < rows_; ++r) deltas_[r] = delta(r);
     std::fill(lse_ + rows_, lse_ + padded_rows, T(0));
@@ -147,39 +169,39 @@ class BackwardTask {
       }
     }
     if (wants_dq_) add_dq();
-    if (wants_dv_) add_over_queries(weights_, dy_, dv_ + row_at(key_));
-    if (wants_dk_) add_over_queries(dscores_, queries_, dk_ + row_at(key_));
+    if (wants_dv_) add_over_queries(weights_, right_dy_, dv_ + row_at(key_));
+    if (wants_dk_) add_over_queries(dscores_, right_queries_, dk_ + row_at(key_));
   }
 
   // P and dS of kMR queries and one register tile of keys from `key` on. Elements of masked keys are unspecified.
   template <class Tile>
   HWY_INLINE void weights_of_tile(int64_t tile_row, int64_t key) {
     const D d;
-    T* weights = weights_ + tile_row * kBackwardKeys + key;
-    T* dscores = dscores_ + tile_row * kBackwardKeys + key;
-    const int64_t panel = row_at(key_) + key * head_size_;
+    const int64_t steps = head_size_ / Operands::kSize, panel = operand_at(key_) + key * steps;
+    const auto rows = [&](const Rows<const Element>& all) {
+      return OperandA<Element>{all.data + tile_row * all.stride, all.stride, 1};
+    };
     Tile dweight(d), score(d);
-    dweight.add(d, {dy_.data + tile_row * dy_.stride, dy_.stride, 1}, value_panels_ + panel, panel_width<T>(), 0,
-                head_size_);
-    dweight.store(d, dscores, kBackwardKeys);
-    score.add(d, {queries_.data + tile_row * queries_.stride, queries_.stride, 1}, key_panels_ + panel,
-              panel_width<T>(), 0, head_size_);
-    if (slope_ != 0) add_bias(score, tile_row, key);
-    if (dropout_.on()) {
-      score.store(d, weights, kBackwardKeys);
-      for (int64_t r = 0; r < std::min(kMR, rows_ - tile_row); ++r) {
-        const int64_t keys = std::min(ranges_[tile_row + r].end - key, panel_width<T>());
-        if (keys > 0) dropped_weights(tile_row + r, key, keys);
-      }
-      return;
+    dweight.add(d, rows(dy_), value_panels_ + panel, panel_width<T>(), 0, steps);
+    dweight.store(d, tile_dweights_, kTileKeys);
+    score.add(d, rows(queries_), key_panels_ + panel, panel_width<T>(), 0, steps);
+    if constexpr (kPairs) {
+      score.transform(d, [&](int64_t, int64_t, Vec<D> v) HWY_ATTR { return hn::Mul(v, hn::Set(d, score_factor_)); });
     }
-    // Computed directly on the registers, without storing the scores first: saves 1.5 % of backward.
-    score.each(d, [&](int64_t r, int64_t j, Vec<D> v) HWY_ATTR {
-      const auto weight = exp2_of_negative(d, hn::Sub(v, hn::Set(d, lse_[tile_row + r])));
-      T* ds = dscores + r * kBackwardKeys + j;
-      hn::Store(hn::Mul(weight, hn::Sub(hn::Load(d, ds), hn::Set(d, deltas_[tile_row + r]))), d, ds);
-      hn::Store(weight, d, weights + r * kBackwardKeys + j);
-    });
+    if (slope_ != 0) add_bias(score, tile_row, key);
+    const int64_t some = std::min(kMR, rows_ - tile_row);
+    if constexpr (kPairs) {
+      score.store(d, tile_scores_, kTileKeys);
+      for (int64_t r = 0; r < some; r += 2) store_pairs(tile_row + r, r, key);
+    } else if (dropout_[0].on()) {
+      score.store(d, tile_scores_, kTileKeys);
+      for (int64_t r = 0; r < some; ++r) store_dropped(tile_row + r, r, key);
+    } else {
+      // Computed directly on the registers, without storing the scores first: saves 1.5 % of backward.
+      score.each(d, [&](int64_t r, int64_t j, Vec<D> v) HWY_ATTR {
+        store_widened(tile_row + r, key + j, weights_at(tile_row + r, r, j, v, [](Vec<D> kept) { return kept; }));
+      });
+    }
   }
 
   template <class Tile>
@@ -191,22 +213,74 @@ class BackwardTask {
         d, [&](int64_t r, int64_t j, Vec<D> v) HWY_ATTR { return add_alibi(d, v, slope_, first + j, query + r); });
   }
 
-  // The same with dropout, for one row whose scores and dY V^T are stored.
-  void dropped_weights(int64_t row, int64_t key, int64_t keys) {
+  // Elements of P after dropout, and of dS.
+  struct Weights {
+    Vec<D> weight, dscore;
+  };
+  // Those of query `row`, which is row r of the register tile, and its keys j and following.
+  template <class Keep>
+  HWY_INLINE Weights weights_at(int64_t row, int64_t r, int64_t j, Vec<D> score, const Keep& keep) const {
     const D d;
-    T* weights = weights_ + row * kBackwardKeys + key;
-    T* dscores = dscores_ + row * kBackwardKeys + key;
-    dropout_.draw(task_.batch, head_, query_ + row, visible_.first_key + key_ + key, keys);
+    const auto weight = exp2_of_negative(d, hn::Sub(score, hn::Set(d, lse_[row])));
+    auto dweight = hn::Load(d, tile_dweights_ + r * kTileKeys + j);
+    if constexpr (kPairs) dweight = hn::Mul(dweight, hn::Set(d, dweight_factor_));
+    return {keep(weight), hn::Mul(weight, hn::Sub(keep(dweight), hn::Set(d, deltas_[row])))};
+  }
+
+  HWY_INLINE void store_widened(int64_t row, int64_t key, const Weights& at) {
+    const D d;
+    hn::Store(at.weight, d, weights_ + row * kBackwardKeys + key);
+    hn::Store(at.dscore, d, dscores_ + row * kBackwardKeys + key);
+  }
+
+  // With dropout, for row r of the register tile, whose scores are stored.
+  void store_dropped(int64_t row, int64_t r, int64_t key) {
+    const D d;
+    const int64_t keys = draw(0, row, key, ranges_[row].end);
     for (int64_t j = 0; j < keys; j += static_cast<int64_t>(hn::Lanes(d))) {
-      const auto weight = exp2_of_negative(d, hn::Sub(hn::Load(d, weights + j), hn::Set(d, lse_[row])));
-      const auto dweight = dropout_.keep(d, hn::Load(d, dscores + j), j);
-      hn::Store(hn::Mul(weight, hn::Sub(dweight, hn::Set(d, deltas_[row]))), d, dscores + j);
-      hn::Store(dropout_.keep(d, weight, j), d, weights + j);
+      const auto keep = [&](Vec<D> v) HWY_ATTR { return dropout_[0].keep(d, v, j); };
+      const auto score = hn::Load(d, tile_scores_ + r * kTileKeys + j);
+      store_widened(row, key + j, weights_at(row, r, j, score, keep));
     }
   }
 
+  // For rows r and r + 1 of the register tile, whose scores are stored: pairs of queries of P and dS, rows of dS.
+  void store_pairs(int64_t row, int64_t r, int64_t key) {
+    const D d;
+    const hn::RebindToUnsigned<D> du;
+    const hn::Rebind<uint16_t, D> d16;
+    const int64_t end = ranges_[row + 1].end;
+    const int64_t keys = draw(0, row, key, end);
+    draw(1, row + 1, key, end);
+    for (int64_t j = 0; j < keys; j += static_cast<int64_t>(hn::Lanes(d))) {
+      const auto at = [&](int64_t i) HWY_ATTR {
+        const DropoutRow& dropout = dropout_[i];
+        const auto keep = [&](Vec<D> v) HWY_ATTR { return dropout.on() ? dropout.keep(d, v, j) : v; };
+        return weights_at(row + i, r + i, j, hn::Load(d, tile_scores_ + (r + i) * kTileKeys + j), keep);
+      };
+      const Weights first = at(0), second = at(1);
+      const auto dscores = round_to_bf16(first.dscore), next_dscores = round_to_bf16(second.dscore);
+      const int64_t pair = row / 2 * kBackwardKeys + key + j;
+      hn::Store(pair_of(d, round_to_bf16(first.weight), round_to_bf16(second.weight)), du, weights_ + pair);
+      hn::Store(pair_of(d, dscores, next_dscores), du, dscores_ + pair);
+      auto* const out = reinterpret_cast<uint16_t*>(dscore_rows_) + row * kBackwardKeys + key + j;
+      hn::Store(dscores, d16, out);
+      hn::Store(next_dscores, d16, out + kBackwardKeys);
+    }
+  }
+
+  // Draws the random words of a row, if there is dropout. Returns the number of keys from `key` to end_key within the
+  // register tile.
+  int64_t draw(size_t i, int64_t row, int64_t key, int64_t end_key) {
+    const int64_t keys = std::min(end_key - key, panel_width<T>());
+    if (dropout_[i].on() && keys > 0) {
+      dropout_[i].draw(task_.batch, head_, query_ + row, visible_.first_key + key_ + key, keys);
+    }
+    return keys;
+  }
+
   // sums (keys, D) += a^T b, skipping masked elements; a (queries, keys), b (queries, D).
-  void add_over_queries(const T* a, const Rows<const T>& b, T* sums) {
+  void add_over_queries(const Element* a, const Rows<const Element>& b, T* sums) {
     const D d;
     for_each_register_tile(d, head_size_, [&](int64_t c, auto zero) HWY_ATTR {
       for (int64_t tile_row = 0; tile_row < keys_; tile_row += kMR) {
@@ -215,13 +289,13 @@ class BackwardTask {
         const PositionRange<int64_t> last = visible_.queries_of(key_ + std::min(tile_row + kMR, keys_) - 1);
         const MaskedSteps queries{in_tile(first.begin), in_tile(last.begin), in_tile(first.end), in_tile(last.end)};
         if (queries.begin >= queries.end) continue;
-        const OperandA<T> transposed{a + tile_row, 1, kBackwardKeys};
+        const OperandA<Element> transposed{a + tile_row, 1, kBackwardKeys};
         T* out = sums + tile_row * row_size_ + c;
         auto tile = zero;
         tile.load(d, out, row_size_);
         tile.prefetch(out + kMR * row_size_, row_size_);  // saves about 3 % of backward over 4096 positions
         add_masked(tile, d, transposed, b.data + c, b.stride, queries, [&](int64_t r, int64_t query) {
-          return tile_row + r >= ranges_[query].begin && tile_row + r < ranges_[query].end;
+          return query < rows_ && tile_row + r >= ranges_[query].begin && tile_row + r < ranges_[query].end;
         });
         tile.store(d, out, row_size_);
       }
@@ -230,13 +304,14 @@ class BackwardTask {
 
   void add_dq() {
     const D d;
-    const T* keys = key_rows_ + row_at(key_);
+    const Element* keys = key_rows_ + operand_at(key_);
+    constexpr int64_t kStride = kBackwardKeys / Operands::kSize;
     for_each_register_tile(d, head_size_, [&](int64_t c, auto zero) HWY_ATTR {
       for (int64_t tile_row = 0; tile_row < rows_; tile_row += kMR) {
         const PositionRange<int64_t>* ranges = ranges_ + tile_row;
         const MaskedSteps steps{ranges[0].begin, ranges[kMR - 1].begin, ranges[0].end, ranges[kMR - 1].end};
         if (steps.begin >= steps.end) continue;
-        const OperandA<T> dscores{dscores_ + tile_row * kBackwardKeys, kBackwardKeys, 1};
+        const OperandA<Element> dscores{dscore_rows_ + tile_row * kStride, kStride, 1};
         T* dq = dq_ + tile_row * row_size_ + c;
         auto tile = zero;
         const bool is_first_tile = visible_.keys_of(query_ + tile_row).begin >= key_;
@@ -274,19 +349,30 @@ class BackwardTask {
   const AttentionTask& task_;
   const KeyRange visible_;
   const int64_t head_size_, row_size_;
-  DropoutRow dropout_;
+  std::array<DropoutRow, kPairs ? 2 : 1> dropout_;  // of the rows that are processed together
   const bool wants_dq_, wants_dk_, wants_dv_;
-  Rows<const T> queries_ = {}, dy_ = {};  // of the current query tile
-  T *key_panels_, *value_panels_, *key_rows_, *dk_, *dv_, *own_queries_, *own_dy_, *dq_, *lse_, *deltas_, *weights_,
-      *dscores_;
-  int64_t key_ = 0, keys_ = 0, head_ = 0, query_ = 0, rows_ = 0;  // of the current tiles
-  PositionRange<int64_t> ranges_[kTileQueries] = {};              // key range of each row within the key tile
-  T slope_ = 0;                                                   // of ALiBi, for the current head
+  Rows<const Element> queries_ = {}, dy_ = {};              // of the current query tile: left operands
+  Rows<const Element> right_queries_ = {}, right_dy_ = {};  // right operands of sums over queries
+  Element *key_panels_, *value_panels_, *key_rows_, *own_queries_, *own_dy_, *query_pairs_, *dy_pairs_;
+  Element *weights_, *dscores_;  // left operands of sums over queries
+  Element* dscore_rows_;         // left operand of a sum over keys
+  T *dk_, *dv_, *dq_, *lse_, *deltas_;
+  T score_factor_ = 1, dweight_factor_ = 1;  // of the products with key_panels_ and value_panels_
+  static constexpr int64_t kTileKeys = 2 * HWY_LANES(T);
+  HWY_ALIGN T tile_scores_[kMR * kTileKeys], tile_dweights_[kMR * kTileKeys];  // of the current register tile
+  int64_t key_ = 0, keys_ = 0, head_ = 0, query_ = 0, rows_ = 0;               // of the current tiles
+  PositionRange<int64_t> ranges_[kTileQueries] = {};  // key range of each row within the key tile
+  T slope_ = 0;                                       // of ALiBi, for the current head
 };
 
 void backward_task(const AttentionBackward& p, const AttentionTask& task, void* scratch) {
+#if HWY_TARGET <= HWY_AVX3
+  if (p.problem.dtype == DType::bf16 && suits_bf16_pairs(p.problem.head_size, {p.q, p.k, p.v, p.dy})) {
+    return BackwardTask<Bf16Pairs>(p, task, static_cast<float*>(scratch)).run();
+  }
+#endif
   visit_floating(p.problem.dtype, [&](auto zero) {
-    using Task = BackwardTask<decltype(zero)>;
+    using Task = BackwardTask<Widened<decltype(zero)>>;
     Task(p, task, static_cast<typename Task::T*>(scratch)).run();
   });
 }

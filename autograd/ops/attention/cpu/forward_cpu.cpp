@@ -14,18 +14,20 @@
 #include "autograd/cpu/gemm/micro_kernel.hpp"
 #include "autograd/ops/attention/cpu/decode.hpp"
 #include "autograd/ops/attention/cpu/dropout.hpp"
+#include "autograd/ops/attention/cpu/operands.hpp"
 #include "autograd/ops/attention/cpu/plan.hpp"
 #include "autograd/ops/attention/cpu/softmax.hpp"
-#include "autograd/ops/attention/cpu/tile.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
 // Forward of one task: one kv head of one sequence, with the query heads of its group.
-template <class S>
+template <class Operands>
 class ForwardTask {
  public:
-  using T = AccumT<S>;  // accumulation dtype; q, k, v and y are stored as S
+  using S = typename Operands::Storage;  // of q, k, v and y
+  using T = AccumT<S>;
+  using Element = typename Operands::Element;
 
   ForwardTask(const AttentionForward& p, const AttentionTask& task, T* scratch)
       : p_(p),
@@ -35,9 +37,9 @@ class ForwardTask {
         row_size_(padded<T>(head_size_)),
         dropout_(p.problem) {
     const ForwardLayout<T> layout(p.problem);
-    key_panels_ = scratch + layout.key_panels;
-    own_values_ = scratch + layout.values;
-    own_queries_ = scratch + layout.queries;
+    key_panels_ = reinterpret_cast<Element*>(scratch + layout.key_panels);
+    own_values_ = reinterpret_cast<Element*>(scratch + layout.values);
+    own_queries_ = reinterpret_cast<Element*>(scratch + layout.queries);
     own_y_ = scratch + layout.y;
     maxima_ = scratch + layout.maxima;
     sums_ = scratch + layout.sums;
@@ -67,14 +69,15 @@ class ForwardTask {
 
   void pack_keys() {
     const int64_t first = visible_.first_key, keys = visible_.keys;
-    pack_panels(p_.k.row<S>(task_.batch, first, task_.kv_head), p_.k.row_stride, keys, head_size_,
-                static_cast<T>(p_.problem.scale * kLog2E), key_panels_);
-    values_ =
-        whole_rows(p_.v.row<S>(task_.batch, first, task_.kv_head), p_.v.row_stride, keys, head_size_, own_values_);
+    score_factor_ = Operands::pack_right_columns(p_.k.row<S>(task_.batch, first, task_.kv_head), p_.k.row_stride, keys,
+                                                 head_size_, static_cast<T>(p_.problem.scale * kLog2E), key_panels_);
+    values_ = Operands::right_rows(p_.v.row<S>(task_.batch, first, task_.kv_head), p_.v.row_stride, keys, head_size_,
+                                   own_values_);
   }
 
   void query_tile() {
-    queries_ = whole_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_, own_queries_);
+    queries_ =
+        Operands::left_rows(p_.q.row<S>(task_.batch, query_, head_), p_.q.row_stride, rows_, head_size_, own_queries_);
     y_ = output_rows();
     std::fill_n(maxima_, kTileQueries, -kInfinity);
     const int64_t first = visible_.keys_of(query_).begin, end = visible_.keys_of(query_ + rows_ - 1).end;
@@ -103,10 +106,10 @@ class ForwardTask {
     for (int64_t r = 0; r < kMR; ++r) bases_[r] = raise_maximum(tile_row + r, scores_ + r * kForwardKeys);
     weights_of_tile(tile_row, key);
     if (is_last_tile) finish_sums(tile_row);
-    const OperandA<T> weights{scores_, kForwardKeys, 1};
+    const OperandA<Element> weights{reinterpret_cast<const Element*>(scores_), kForwardKeys, 1};
     for_each_register_tile(d, head_size_, [&](int64_t c, auto tile) HWY_ATTR {
       T* y = y_.data + tile_row * y_.stride + c;
-      const T* values = values_.data + key * values_.stride + c;
+      const Element* values = values_.data + key / Operands::kSize * values_.stride + c;
       if (!is_first_tile_) tile.load(d, y, y_.stride);
       add_masked(tile, d, weights, values, values_.stride,
                  {ranges_[0].begin, ranges_[kMR - 1].begin, ranges_[0].end, end_},
@@ -123,8 +126,13 @@ class ForwardTask {
     const int64_t query = tile_row + query_ + p_.problem.keys - p_.problem.queries;  // its position among the keys
     for_each_register_tile(d, end_ - first_, [&](int64_t offset, auto tile) HWY_ATTR {
       const int64_t n = first_ + offset;
-      tile.add(d, {queries_.data + tile_row * queries_.stride, queries_.stride, 1},
-               key_panels_ + (key + n) * head_size_, panel_width<T>(), 0, head_size_);
+      const int64_t steps = head_size_ / Operands::kSize;
+      tile.add(d, OperandA<Element>{queries_.data + tile_row * queries_.stride, queries_.stride, 1},
+               key_panels_ + (key + n) * steps, panel_width<T>(), 0, steps);
+      if constexpr (Operands::kSize > 1) {
+        tile.transform(
+            d, [&](int64_t, int64_t, auto score) HWY_ATTR { return hn::Mul(score, hn::Set(d, score_factor_)); });
+      }
       T* scores = scores_ + n;
       const bool all = n >= ranges_[kMR - 1].begin && n + 2 * lanes <= ranges_[0].end;
       if (all && slope_ == 0) {
@@ -154,7 +162,8 @@ class ForwardTask {
     return base;
   }
 
-  // Replaces scores with unnormalised probabilities; finish_sums() computes the normalising factor.
+  // Replaces scores with unnormalised probabilities, in the memory of the scores; finish_sums() computes the
+  // normalising factor.
   HWY_INLINE void weights_of_tile(int64_t tile_row, int64_t key) {
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -170,9 +179,21 @@ class ForwardTask {
       for (int64_t j = first_; j < end_; j += lanes) {
         const auto weight = exp2_of_negative(d, hn::Sub(hn::Load(d, scores + j), base));
         sum = hn::Add(sum, weight);
-        hn::Store(dropout_.on() ? dropout_.keep(d, weight, j - first_) : weight, d, scores + j);
+        store_weights(dropout_.on() ? dropout_.keep(d, weight, j - first_) : weight, scores, j);
       }
       hn::Store(sum, d, sums);
+    }
+  }
+
+  // Elements j and following of a row of weights. A pair takes the memory of one score, so that no score is overwritten
+  // before it is read.
+  static HWY_INLINE void store_weights(Vec<D> weights, T* row, int64_t j) {
+    const D d;
+    if constexpr (Operands::kSize > 1) {
+      const hn::Rebind<uint16_t, D> d16;
+      hn::Store(round_to_bf16(weights), d16, reinterpret_cast<uint16_t*>(row) + j);
+    } else {
+      hn::Store(weights, d, row + j);
     }
   }
 
@@ -226,10 +247,12 @@ class ForwardTask {
   const KeyRange visible_;
   const int64_t head_size_, row_size_;
   DropoutRow dropout_;
-  Rows<const T> queries_ = {}, values_ = {};
+  Rows<const Element> queries_ = {}, values_ = {};
   Rows<T> y_ = {};
-  T *key_panels_, *own_values_, *own_queries_, *own_y_, *maxima_, *sums_, *scores_;
-  T bases_[kMR] = {};  // of the current kMR rows
+  Element *key_panels_, *own_values_, *own_queries_;
+  T *own_y_, *maxima_, *sums_, *scores_;
+  T score_factor_ = 1;  // of the products of queries_ and key_panels_
+  T bases_[kMR] = {};   // of the current kMR rows
   // Key ranges of the current kMR rows within the current tile of keys; their union is within [first_, end_), where
   // first_ is a multiple of the panel width.
   PositionRange<int64_t> ranges_[kMR] = {};
@@ -241,8 +264,13 @@ class ForwardTask {
 };
 
 void forward_task(const AttentionForward& p, const AttentionTask& task, void* scratch) {
+#if HWY_TARGET <= HWY_AVX3
+  if (p.problem.dtype == DType::bf16 && suits_bf16_pairs(p.problem.head_size, {p.q, p.k})) {
+    return ForwardTask<Bf16Pairs>(p, task, static_cast<float*>(scratch)).run();
+  }
+#endif
   visit_floating(p.problem.dtype, [&](auto zero) {
-    using Task = ForwardTask<decltype(zero)>;
+    using Task = ForwardTask<Widened<decltype(zero)>>;
     Task(p, task, static_cast<typename Task::T*>(scratch)).run();
   });
 }

@@ -133,12 +133,15 @@ template <class T>
 struct BackwardLayout : ScratchLayout<T> {
   int64_t key_panels, value_panels, keys, dk, dv;  // all keys of a sequence
   int64_t queries, dy, dq, lse, deltas;            // a tile of queries
+  int64_t query_pairs, dy_pairs;                   // the same as pairs of bf16 of two queries; empty without these
   int64_t weights, dscores;                        // a tile of queries, a tile of keys
 
   explicit BackwardLayout(const AttentionProblem& p) {
+    const int64_t pair_rows = p.dtype == DType::bf16 ? kTileQueries / 2 : 0;
     const int64_t columns = padded<T>(p.head_size), all_keys = round_up(p.keys, kBackwardKeys);
     for (int64_t* part : {&key_panels, &value_panels, &keys, &dk, &dv}) *part = this->take(all_keys * columns);
     for (int64_t* part : {&queries, &dy, &dq}) *part = this->take(kTileQueries * columns);
+    for (int64_t* part : {&query_pairs, &dy_pairs}) *part = this->take(pair_rows * columns);
     for (int64_t* part : {&lse, &deltas}) *part = this->take(kTileQueries);
     for (int64_t* part : {&weights, &dscores}) *part = this->take(kTileQueries * kBackwardKeys);
   }

@@ -24,7 +24,6 @@ HWY_INLINE void pack_rows(const S* from, int64_t row_stride, int64_t rows, int64
                           T* HWY_RESTRICT to) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto factor = hn::Set(d, scale);
   for (int64_t r = 0; r < rows; ++r) {
     const S* row = from + r * row_stride;
     prefetch_row(row, row_stride, columns, rows - r);
@@ -32,7 +31,7 @@ HWY_INLINE void pack_rows(const S* from, int64_t row_stride, int64_t rows, int64
       const auto v = c + lanes <= columns ? load_from(d, row + c)
                      : c < columns        ? load_first(d, row + c, columns - c)
                                           : hn::Zero(d);
-      hn::Store(hn::Mul(v, factor), d, to);
+      hn::Store(scaled(d, v, scale), d, to);
     }
   }
 }
@@ -87,14 +86,18 @@ struct MaskedSteps {
   int64_t begin, all_begin, all_end, end;
 };
 
-// Adds A * B to a register tile; step k contributes to row r only if uses(r, k).
-template <class Tile, class D, class T, class Uses>
-HWY_INLINE void add_masked(Tile& tile, D d, const OperandA<T>& a, const T* b, int64_t b_stride,
-                           const MaskedSteps& steps, const Uses& uses) {
-  const int64_t all_end = std::max(steps.all_begin, steps.all_end);
-  tile.add_where(d, a, b, b_stride, steps.begin, std::min(steps.all_begin, steps.end), uses);
-  tile.add(d, a, b, b_stride, steps.all_begin, all_end);
-  tile.add_where(d, a, b, b_stride, all_end, steps.end, uses);
+// Adds A * B to a register tile; index i of the sum contributes to row r only if uses(r, i). An operand of pairs has
+// two indices in a step.
+template <class Tile, class D, class E, class Uses>
+HWY_INLINE void add_masked(Tile& tile, D d, const OperandA<E>& a, const E* b, int64_t b_stride,
+                           const MaskedSteps& indices, const Uses& uses) {
+  constexpr int64_t kSize = std::is_same_v<E, uint32_t> ? 2 : 1;
+  const int64_t begin = indices.begin / kSize, end = ceil_divide(indices.end, kSize);
+  const int64_t all_begin = ceil_divide(indices.all_begin, kSize);
+  const int64_t all_end = std::max(all_begin, indices.all_end / kSize);
+  tile.add_where(d, a, b, b_stride, begin, std::min(all_begin, end), uses);
+  tile.add(d, a, b, b_stride, all_begin, all_end);
+  tile.add_where(d, a, b, b_stride, all_end, end, uses);
 }
 
 // v, the scores of keys `key` and following in units of log 2, plus the bias of ALiBi, slope * (key - query).

@@ -31,6 +31,12 @@ struct alignas(8) Statistics {
   float lse_log2, delta;
 };
 
+// Ranges of queries for dK and dV: those that see any of the thread block's keys, any of the warp's, all of the warp's.
+// In shared memory, where they and what is computed from them take no registers of the sums.
+struct QueriesOfWarp {
+  Span of_block, of_any, of_all;
+};
+
 template <int kColumns>
 struct BackwardTiles {
   static constexpr int kBlocks = kColumns <= 64 ? 2 : 1, kRows = 16 * kBlocks * kMmaWarps;
@@ -40,6 +46,7 @@ struct BackwardTiles {
     Statistics of_query[kOthers];  // if the other side is queries
   } other[2];                      // double buffer
   KeyRanges<kRows> ranges;         // of the own rows
+  QueriesOfWarp queries[kMmaWarps];
 };
 
 struct Backward {
@@ -88,14 +95,13 @@ __device__ __forceinline__ void weigh(const AttentionShape& shape, float scale, 
 
 // sums += pairs * tile, for the rows of a warp with these ranges and the rows of the tile, `column` and following.
 template <int kBlocks, int kColumns>
-__device__ __forceinline__ void add_pairs(const Fragment<kBlocks, kOthers>& pairs,
+__device__ __forceinline__ void add_pairs(const PackedWeights<kBlocks, kOthers>& pairs,
                                           const MmaTile<kOthers, kColumns>& tile, Fragment<kBlocks, kColumns>& sums,
                                           bool exact, const Span* ranges, int column) {
-  const PackedWeights<kBlocks, kOthers> packed(pairs);
   if (exact) {
-    add_seen(packed, tile, sums, ranges, column);
+    add_seen(pairs, tile, sums, ranges, column);
   } else {
-    add_weighted(packed, tile, sums);
+    add_weighted(pairs, tile, sums);
   }
 }
 
@@ -156,7 +162,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) query_gradient_mma_kernel(cons
       if (alibi.is_on()) scale_and_add_bias<true>(scores, shape.scale_log2, alibi, first, key);
       weigh(shape, alibi.is_on() ? 1.0f : shape.scale_log2, scores, dscores, all,
             FragmentKeyRanges<kBlocks>(ranges, key), kept, [&](int m, int, int e) { return statistics[m][e / 2]; });
-      add_pairs(dscores, other.k_or_q, dq, pass > 0 && !all, ranges, key);
+      add_pairs(PackedWeights(dscores), other.k_or_q, dq, pass > 0 && !all, ranges, key);
     }
     cp_async_wait<0>();
     if (!masks_partially(shape) || !__syncthreads_or(dq.holds_nan())) break;
@@ -177,20 +183,24 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
   const int heads = shape.heads / shape.kv_heads, key = place.tile * kRows;
   const int row = warp_of_thread() * 16 * kBlocks, first = key + row;  // the warp's, in tile and sequence
   const Span part{mask_range.first_row, mask_range.end_row}, mine{first, first + 16 * kBlocks};
-  const Span queries = mask_range.of_any({key, key + kRows}), queries_of_warp = mask_range.of_any(mine);
-  const Span queries_of_all = mask_range.of_all(mine);
   const Span* ranges = tiles.ranges.of + row;
   const int thread = static_cast<int>(threadIdx.x);
+  QueriesOfWarp& of_warp = tiles.queries[warp_of_thread()];
+  if (lane_of_thread() == 0) {
+    of_warp = {mask_range.of_any({key, key + kRows}), mask_range.of_any(mine), mask_range.of_all(mine)};
+  }
+  __syncwarp();
+  Span queries = {};  // of_warp.of_block; set in each pass
 
   // The loop over query tiles, one head after the other.
   struct Step {
     int head, query;
   };
-  const Step begin{place.head * heads, queries.begin / kOthers * kOthers};
-  const int end_head = queries.begin < queries.end ? begin.head + heads : begin.head;
+  const auto begin = [&] { return Step{place.head * heads, queries.begin / kOthers * kOthers}; };
+  const auto end_head = [&] { return (queries.begin < queries.end ? place.head + 1 : place.head) * heads; };
   const auto after = [&](Step step) {
     return step.query + kOthers < queries.end ? Step{step.head, step.query + kOthers}
-                                              : Step{step.head + 1, begin.query};
+                                              : Step{step.head + 1, begin().query};
   };
   const auto load = [&](int buffer, Step step) {
     const auto q = rows_of<__nv_bfloat16>(p.q, place.batch, step.head);
@@ -200,8 +210,9 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
   };
   // lse and delta are copied through registers: their rows lack the 16-byte alignment that cp_async_16() needs.
   const auto statistics = [&](Step step) {
-    return thread < kOthers && step.head < end_head ? p.statistics(place.batch, step.head, step.query + thread, queries)
-                                                    : Statistics{};
+    return thread < kOthers && step.head < end_head()
+               ? p.statistics(place.batch, step.head, step.query + thread, queries)
+               : Statistics{};
   };
   const auto keep = [&](int buffer, Statistics of_query) {
     if (thread < kOthers) tiles.other[buffer].of_query[thread] = of_query;
@@ -215,20 +226,21 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
 #pragma unroll 1
   for (int pass = 0; pass < 2; ++pass) {
     dk = dv = {};
+    queries = of_warp.of_block;
     int buffer = 0;
-    Step step = begin;
-    if (step.head < end_head) load(buffer, step);
+    Step step = begin();
+    if (step.head < end_head()) load(buffer, step);
     cp_async_commit();
     keep(buffer, statistics(step));
-    for (; step.head < end_head; buffer ^= 1) {
+    for (; step.head < end_head(); buffer ^= 1) {
       cp_async_wait<0>();
       __syncthreads();  // this tile has arrived, all warps have read the previous one
       const Step now = step;
       step = after(step);
-      if (step.head < end_head) load(buffer ^ 1, step);
+      if (step.head < end_head()) load(buffer ^ 1, step);
       cp_async_commit();
       const Statistics next_statistics = statistics(step);
-      if (now.query + kOthers > queries_of_warp.begin && now.query < queries_of_warp.end) {
+      if (now.query + kOthers > of_warp.of_any.begin && now.query < of_warp.of_any.end) {
         const auto& other = tiles.other[buffer];
         unsigned kept[kBlocks] = {};
         if (shape.drops) {
@@ -238,15 +250,16 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
         }
         auto scores = products<kBlocks>(tiles.q_or_k, row, other.k_or_q);
         auto dscores = products<kBlocks>(tiles.dy_or_v, row, other.v_or_dy);
-        const bool all = queries_of_all.contains({now.query, now.query + kOthers});
+        const bool all = of_warp.of_all.contains({now.query, now.query + kOthers});
         const Alibi alibi(shape, now.head);
         if (alibi.is_on()) scale_and_add_bias<false>(scores, shape.scale_log2, alibi, first, now.query);
         weigh(shape, alibi.is_on() ? 1.0f : shape.scale_log2, scores, dscores, all,
               FragmentKeyRanges<kBlocks>(ranges, now.query), kept,
               [&](int, int j, int e) { return other.of_query[8 * j + pair() + e % 2]; });
         const bool exact = pass > 0 && !all;
-        if (p.dv.data != nullptr) add_pairs(scores, other.v_or_dy, dv, exact, ranges, now.query);
-        if (p.dk.data != nullptr) add_pairs(dscores, other.k_or_q, dk, exact, ranges, now.query);
+        const PackedWeights weights(scores), dweights(dscores);  // both before the sums: half the registers
+        if (p.dv.data != nullptr) add_pairs(weights, other.v_or_dy, dv, exact, ranges, now.query);
+        if (p.dk.data != nullptr) add_pairs(dweights, other.k_or_q, dk, exact, ranges, now.query);
       }
       keep(buffer ^ 1, next_statistics);
     }
