@@ -70,8 +70,10 @@ fake "$bin/cuda_tests" <<'SCRIPT'
 filter=${1#--gtest_filter=}
 case "$*" in
   *list_tests)
+    [[ ${PLANT_LISTING:-} != hangs ]] || sleep 300
     [[ -z $REAL_TESTS ]] || "$REAL_TESTS" --gtest_list_tests --gtest_filter='Cases/EveryOp*relu_*:TokenFault.*:Memory.*'
     printf '%s.\n  First\n' Quiet ${PLANT_SUITES:-}
+    [[ ${PLANT_LISTING:-} != breaks ]] || { ulimit -c 0; kill -SEGV $$; }
     exit
     ;;
   *EveryOp*)
@@ -192,7 +194,9 @@ late_script=$script
 case_name='faults of every kind'
 use_results "$work/results"
 run 1 CHECK_STEP_SECONDS=8 PLANT_SUITES='Crashes Deaf Hangs Loud Skipped Sticky' PLANT_LOSS=eager-f32 \
-  PLANT_FACTOR=1.01 PLANT_FAULT='--dtype bf16' PLANT_FINDING='memcheck initcheck' PLANT_UNUSABLE=synccheck PYTHONPATH=
+  PLANT_FACTOR=1.01 PLANT_FAULT='--dtype bf16' PLANT_FINDING='memcheck initcheck' PLANT_UNUSABLE=synccheck PYTHONPATH= \
+  PLANT_LISTING=breaks
+result cuda_tests failed 'the suites are not all known: their list ended with exit code 139'
 result tests.Hangs 'too long' 'in Hangs.Second'
 result tests.Deaf 'too long' 'in Deaf.Second'
 result tests.Crashes failed 'signal 11 in Crashes.Second'
@@ -291,6 +295,17 @@ case_name='heed info hangs'
 run 1 PLANT_HANG=info CHECK_STEP_SECONDS=1
 result info 'too long' ''
 result tests.Quiet skipped 'heed does not start'
+
+case_name='the list of the tests hangs'
+begin PLANT_LISTING=hangs PLANT_HANG=bench CHECK_STEP_SECONDS=1
+await grep -qE '^cuda_tests ' "$summary"
+says '^cuda_tests +to come'
+await grep -qE '^cuda_tests +failed' "$summary"
+result cuda_tests failed 'the suites are not all known: their list ended with exit code 124'
+says '^A STEP FAILED.* cuda_tests'
+kill -TERM $script
+wait $script || true
+script=''
 
 case_name='no device'
 run 77 PLANT_DEVICE='device        none: no CUDA device found (no driver)'

@@ -80,6 +80,9 @@ alone_bench() {
   finish
 }
 
+# limit_of SECONDS: the limit of a step, which check_test.sh may lower.
+limit_of() { echo $((step_seconds > 0 && step_seconds < $1 ? step_seconds : $1)); }
+
 # Whether as many steps as this are running.
 are_running() {
   local name running=0
@@ -91,11 +94,11 @@ are_running() {
 
 # ---- A step ----------------------------------------------------------------------------------------------------------
 run_step() {
-  local name=$1 limit=$2 begin=$SECONDS left=$((wave_end - SECONDS)) code=0 given
+  local name=$1 limit begin=$SECONDS left=$((wave_end - SECONDS)) code=0 given
+  limit=$(limit_of "$2")
   shift 2
   # Of several in the background none may end with the traps of check.sh.
   trap - EXIT TERM INT HUP
-  ((step_seconds == 0 || limit <= step_seconds)) || limit=$step_seconds
   given=$((limit < left ? limit : left))
   : >"$work/$name.log"
   if ((left < 1)); then
