@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "autograd/ops/layer_norm.hpp"
+#include "autograd/tape.hpp"
 #include "tests/cuda/cuda_test.hpp"
 #include "tests/train/tiny.hpp"
 #include "train/bench/bench_timing.hpp"
@@ -93,6 +97,25 @@ TEST_F(Bench, TheStopwatchRunsInReplays) {
   }
   stopwatch.clear();
   EXPECT_TRUE(stopwatch.laps().empty());
+}
+
+// The first step of a process also loads the kernels and selects algorithms: its time says nothing about the others.
+TEST_F(Bench, WarmsUpWithReplaysAfterASlowStep) {
+  struct : WorkObserver {
+    void done(const Work&) override {
+      set_work_observer(nullptr);
+      std::this_thread::sleep_for(std::chrono::duration<double>(kWarmUpSeconds));
+    }
+  } slow_start;
+  Trainer trainer(config_of_bench(test::tiny_config({"device=cuda", "steps=1"})));
+  set_work_observer(&slow_start);
+  EXPECT_GE(seconds_of([&] { warm_up(trainer, 1); }), 2 * kWarmUpSeconds);
+  EXPECT_GE(trainer.step(), 3);
+  EXPECT_LT(trainer.step(), trainer.config().train.steps);
+  EXPECT_TRUE(trainer.reset_graph());
+  const int64_t before = trainer.step();
+  warm_up(trainer, 0);
+  EXPECT_EQ(trainer.step(), before);
 }
 
 // From the first step on, which is eager, then captured and replayed; and after steps whose graph has no profile.
