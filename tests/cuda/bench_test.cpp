@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "autograd/ops/layer_norm.hpp"
@@ -149,6 +152,17 @@ TEST_F(Bench, AStepIsTakenApart) {
     EXPECT_LE(sum, whole);
     EXPECT_EQ(trainer.train_step().loss, other.train_step().loss) << "captured again, without the profile";
     EXPECT_EQ(profile.rows().size(), rows.size());
+  }
+}
+
+// A graph keeps the events that it records, so those of a later profile are others, also at the same address.
+TEST_F(Bench, AProfileMayEndBeforeTheGraph) {
+  Trainer trainer(test::tiny_config({"device=cuda"}));
+  std::optional<StepProfile> profile;
+  for (int round = 0; round < 2; ++round) {
+    profile.emplace(std::map<std::string, double>(), Device::cuda);
+    for (int i = 0; i < 3; ++i) profile->add([&] { trainer.train_step(); });
+    EXPECT_FALSE(profile->rows().empty()) << round;
   }
 }
 

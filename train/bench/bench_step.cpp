@@ -72,7 +72,7 @@ std::vector<BenchRow> profile_steps(Trainer& trainer) {
   for (int i = 0; i < steps && (spent < kEnough || !is_alone); ++i) {
     spent += seconds_of([&] { profile.add([&] { trainer.train_step(); }); });
   }
-  trainer.reset_graph();  // it records the events of the profile
+  trainer.reset_graph();  // its memory is for the measurements of the ceilings
   return profile.rows();
 }
 
