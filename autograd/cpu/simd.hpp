@@ -27,6 +27,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class D>
 using Vec = hn::Vec<D>;
 
+// Whether there are 32 vector registers (AVX-512, arm64), not 16: register tiles have twice the rows.
+constexpr bool kManyRegisters = HWY_MAX_BYTES >= 64 || HWY_ARCH_ARM_A64;
+
 // Loads the first n (< Lanes) elements and sets the others to zero. Does not access memory after element n - 1.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE Vec<D> load_first(D d, const T* HWY_RESTRICT p, int64_t n) {

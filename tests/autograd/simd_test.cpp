@@ -9,6 +9,7 @@
 
 #include "tests/support/tolerance.hpp"
 
+HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 namespace {
 
@@ -37,7 +38,7 @@ template <class T>
 void expect_tanh(double tolerance) {
   constexpr T kInf = std::numeric_limits<T>::infinity();
   const hn::CappedTag<T, 1> d;
-  const auto tanh_of = [d](T x) { return hn::GetLane(Tanh(d, hn::Set(d, x))); };
+  const auto tanh_of = [d](T x) HWY_ATTR { return hn::GetLane(Tanh(d, hn::Set(d, x))); };
   EXPECT_TRUE(std::isnan(tanh_of(std::numeric_limits<T>::quiet_NaN())));
   EXPECT_EQ(tanh_of(kInf), T(1));
   EXPECT_EQ(tanh_of(-kInf), T(-1));
@@ -62,3 +63,4 @@ TEST(Simd, LogIsRightAtNanInfAndZero) {
 }  // namespace
 // NOLINTNEXTLINE(google-readability-namespace-comments)
 }  // namespace heed::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
 // The register tile: rows of A and rows of B, with one accumulator for each pair.
-constexpr int64_t kDotRows = HWY_MAX_BYTES >= 64 ? 4 : 2, kDotColumns = 4;
+constexpr int64_t kDotRows = kManyRegisters ? 4 : 2, kDotColumns = 4;
 
 // Dot products of kRows rows of A with kColumns rows of B; both have k elements and are adjacent in memory.
 template <class S, size_t kRows, size_t kColumns, class Cells = std::make_index_sequence<kRows * kColumns>>

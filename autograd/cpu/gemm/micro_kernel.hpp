@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
 // MR, the rows of the register tile: with two vectors per row, 16 accumulators of 32 vector registers, or 8 of 16.
-constexpr int64_t kMR = HWY_MAX_BYTES >= 64 ? 8 : 4;
+constexpr int64_t kMR = kManyRegisters ? 8 : 4;
 
 // The A operand: A[r, k] = data[r * row_stride + k * step_stride].
 template <class T>
