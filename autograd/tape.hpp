@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -129,9 +130,10 @@ class WorkObserver {
  public:
   virtual ~WorkObserver() = default;
   virtual void done(const Work& work) = 0;
-  // Whether a training step may be captured as a CUDA graph while it is observed: done() is then called during the
-  // capture, when the work is queued and not yet run, and not in replays.
-  virtual bool observes_captures() const { return false; }
+  // What a CUDA graph refers to if a training step is captured while it is observed: the graph keeps it. done() is then
+  // called during the capture, when the work is queued and not yet run, and not in replays. nullptr: a step that is
+  // observed must be neither captured nor replayed.
+  virtual std::shared_ptr<const void> captured_events() const { return nullptr; }
 };
 void set_work_observer(WorkObserver* observer);  // thread-local
 WorkObserver* work_observer();                   // of this thread; nullptr: none

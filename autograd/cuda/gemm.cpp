@@ -225,7 +225,7 @@ Ref from_element(Ref ref, int64_t element) {
   return ref;
 }
 
-void multiply_slices(Context& context, const Gemm& p) {
+bool multiply_slices(Context& context, const Gemm& p) {
   Gemm slice = p;
   for (int64_t first = 0; first < p.batches; first += slice.batches) {
     slice.batches = std::min(kMostBatches, p.batches - first);
@@ -234,23 +234,24 @@ void multiply_slices(Context& context, const Gemm& p) {
     slice.c = from_element(p.c, first * p.m * p.n);
     gemm(context, slice);
   }
+  return true;
 }
 
 }  // namespace
 
 void set_tf32(bool on) { tf32 = on; }
 
-void gemm(Context& context, const Gemm& p) {
+bool gemm(Context& context, const Gemm& p) {
   check_matrices(p);
-  if (p.m == 0 || p.n == 0 || p.batches == 0) return;
+  if (p.m == 0 || p.n == 0 || p.batches == 0) return true;
   require<ShapeError>(p.batches == 1 || !p.bias, "{} products with a bias are not for cuda", p.batches);
   if (p.k == 0) {
     require<ShapeError>(!p.bias, "a product of no columns with a bias is not for cuda");
     if (!p.add) fill(p.c.data, 0, p.batches * p.m * p.n * size_bytes(p.c.dtype));
-    return;
+    return true;
   }
   if (p.batches > kMostBatches) return multiply_slices(context, p);
-  if (multiply(context, p, {})) return;
+  if (multiply(context, p, {})) return true;
   Gemm rest = p;
   if (p.bias) {  // fallback without the library's bias epilogue
     put_bias(context, p);
@@ -259,6 +260,7 @@ void gemm(Context& context, const Gemm& p) {
   }
   require<DeviceError>(p.bias && multiply(context, rest, {}),
                        "cuBLASLt knows no way to multiply ({}, {}) by ({}, {}) in {}", p.m, p.k, p.k, p.n, p.a.dtype);
+  return false;
 }
 
 bool gemm_gelu(Context& context, const Gemm& p, const TensorRef& y) {

@@ -26,8 +26,9 @@ struct Gemm {
 };
 
 // Throws DTypeError, DeviceError, ShapeError. Dimensions may be 0, but a bias with k = 0 throws ShapeError, and so does
-// a bias with several batches.
-void gemm(Context& context, const Gemm& product);
+// a bias with several batches. Returns false where the library has no product with this bias: a kernel has put it into
+// C before.
+bool gemm(Context& context, const Gemm& product);
 
 // gemm(), and y = gelu(C) with the tanh approximation, in one kernel (cuBLASLt's GELU_AUX epilogues). Returns false,
 // without having done anything, if that is not available; the alternative is gemm() and a gelu kernel. It supports

@@ -11,7 +11,7 @@
 // the partial sums of the chunks are added in order, see column_sum.cuh. Memory: dy and x read, dx written, 6 or 12
 // bytes per element, and half a byte for each of the two partial sums, which usually stay in L2. About 15 operations
 // per element, memory-bound.
-// The bits depend on the shape only.
+// The bits depend on the shape, and on whether all tensors, weight and bias included, are aligned for vectors.
 #pragma once
 
 #include "autograd/cuda/norm_rows_wide.cuh"

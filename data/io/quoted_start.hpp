@@ -8,10 +8,12 @@
 
 namespace heed::data {
 
-// quoted_text() of the first 60 bytes.
+// quoted_text() of the first 120 bytes, without a character that goes on after them.
 inline std::string quoted_start(std::string_view text) {
-  constexpr size_t kShown = 60;
-  return quoted_text(text.substr(0, kShown)) + (text.size() > kShown ? " …" : "");
+  constexpr size_t kShown = 120;
+  if (text.size() <= kShown) return quoted_text(text);
+  text = text.substr(0, kShown);
+  return quoted_text(text.substr(0, size_of_whole_characters(text))) + " …";
 }
 
 }  // namespace heed::data

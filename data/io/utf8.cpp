@@ -51,6 +51,14 @@ Utf8Step next_character(std::string_view text) {
   return {Utf8Status::valid, length, code_point};
 }
 
+size_t size_of_whole_characters(std::string_view text) {
+  // Only the last three bytes can be the start of an incomplete character.
+  for (size_t cut = text.size() - std::min<size_t>(text.size(), 3); cut < text.size(); ++cut) {
+    if (next_character(text.substr(cut)).status == Utf8Status::incomplete) return cut;
+  }
+  return text.size();
+}
+
 void append_utf8(std::string& text, char32_t code_point) {
   const auto c = static_cast<uint32_t>(code_point);
   require<ValueError>(c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF), "append_utf8: {:#x} is not a character", c);

@@ -22,6 +22,9 @@ struct Utf8Step {
 //               are the bytes that one U+FFFD replaces
 Utf8Step next_character(std::string_view text);
 
+// The bytes of text without an incomplete character at its end.
+size_t size_of_whole_characters(std::string_view text);
+
 // Throws ValueError for a surrogate and above U+10FFFF.
 void append_utf8(std::string& text, char32_t code_point);
 

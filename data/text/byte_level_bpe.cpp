@@ -253,12 +253,8 @@ bool splits_at(const WordPattern& pattern, std::string_view text, std::span<cons
 
 int64_t ByteLevelBpe::safe_cut(std::string_view text) const {
   if (has_end_token()) return static_cast<int64_t>(text.rfind('\n') + 1);  // npos + 1 is 0
-  // Bytes at the end that may become a character.
-  for (size_t cut = text.size() - std::min<size_t>(text.size(), 3); cut < text.size(); ++cut) {
-    if (next_character(text.substr(cut)).status != Utf8Status::incomplete) continue;
-    text = text.substr(0, cut);
-    break;
-  }
+  // The bytes after these may become a character.
+  text = text.substr(0, size_of_whole_characters(text));
   // A text may be cut where a run begins.
   size_t begin = 0;
   Run last;

@@ -63,12 +63,7 @@ std::vector<int32_t> CharTokenizer::encode(std::string_view text, Unknown unknow
 }
 
 int64_t CharTokenizer::safe_cut(std::string_view text) const {
-  // Only the last three bytes can be the start of an incomplete character.
-  const auto size = static_cast<int64_t>(text.size());
-  for (int64_t cut = std::max<int64_t>(size - 3, 0); cut < size; ++cut) {
-    if (next_character(text.substr(cut)).status == Utf8Status::incomplete) return cut;
-  }
-  return size;
+  return static_cast<int64_t>(size_of_whole_characters(text));
 }
 
 std::vector<char32_t> CharTokenizer::code_points_of(std::span<const std::string> pieces) {

@@ -99,9 +99,8 @@ void require_off(const JsonObject& object, const char* key) {
   const Json& json = object.json();
   const auto found = json.find(key);
   const bool is_off = found == json.end() || found->is_null() || *found == false || *found == "" || *found == 0.0;
-  require<DataError>(
-      is_off, "{} has {} = {}, heed reads only files without it", object.where(), key,
-      quoted_start(is_off ? "" : found->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 60)));
+  require<DataError>(is_off, "{} has {} = {}, heed reads only files without it", object.where(), key,
+                     quoted_start(is_off ? "" : found->dump(-1, ' ', true, Json::error_handler_t::replace)));
 }
 
 std::string type_of(const JsonObject& object, const char* key) {

@@ -13,9 +13,9 @@
 namespace heed::test {
 namespace {
 
-using Layer = Tensor (*)(const Tensor& x, const Tensor& weight, const Tensor& bias);
-Tensor two_operations(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return gelu(linear(x, weight, bias));
+using Layer = Tensor (*)(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& bias_copy);
+Tensor two_operations(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& bias_copy) {
+  return gelu(linear(x, weight, bias, bias_copy));
 }
 
 struct Inputs {
@@ -39,7 +39,7 @@ struct Inputs {
 
 // The result and all gradients.
 std::vector<std::vector<double>> run(Layer layer, const Inputs& in, bool again = false) {
-  const Recomputed whole = [&](const Tensors& inputs) { return layer(inputs[0], in.weight, in.bias); };
+  const Recomputed whole = [&](const Tensors& inputs) { return layer(inputs[0], in.weight, in.bias, Tensor()); };
   const Tensor y = again ? recompute(whole, {in.x}) : whole({in.x});
   const std::vector<double> values = y.values();
   backward(y, draw(normal("dy", y.shape()), y.dtype(), 5));

@@ -3,7 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+
 #include "autograd/ops/layer_norm.hpp"
+#include "autograd/tape.hpp"
 #include "tests/cuda/cuda_test.hpp"
 #include "tests/train/tiny.hpp"
 #include "train/bench/bench_timing.hpp"
@@ -95,6 +102,25 @@ TEST_F(Bench, TheStopwatchRunsInReplays) {
   EXPECT_TRUE(stopwatch.laps().empty());
 }
 
+// The first step of a process also loads the kernels and selects algorithms: its time says nothing about the others.
+TEST_F(Bench, WarmsUpWithReplaysAfterASlowStep) {
+  struct : WorkObserver {
+    void done(const Work&) override {
+      set_work_observer(nullptr);
+      std::this_thread::sleep_for(std::chrono::duration<double>(kWarmUpSeconds));
+    }
+  } slow_start;
+  Trainer trainer(config_of_bench(test::tiny_config({"device=cuda", "steps=1"})));
+  set_work_observer(&slow_start);
+  EXPECT_GE(seconds_of([&] { warm_up(trainer, 1); }), 2 * kWarmUpSeconds);
+  EXPECT_GE(trainer.step(), 3);
+  EXPECT_LT(trainer.step(), trainer.config().train.steps);
+  EXPECT_TRUE(trainer.reset_graph());
+  const int64_t before = trainer.step();
+  warm_up(trainer, 0);
+  EXPECT_EQ(trainer.step(), before);
+}
+
 // From the first step on, which is eager, then captured and replayed; and after steps whose graph has no profile.
 TEST_F(Bench, AStepIsTakenApart) {
   for (const int before : {0, 3}) {
@@ -126,6 +152,17 @@ TEST_F(Bench, AStepIsTakenApart) {
     EXPECT_LE(sum, whole);
     EXPECT_EQ(trainer.train_step().loss, other.train_step().loss) << "captured again, without the profile";
     EXPECT_EQ(profile.rows().size(), rows.size());
+  }
+}
+
+// A graph keeps the events that it records, so those of a later profile are others, also at the same address.
+TEST_F(Bench, AProfileMayEndBeforeTheGraph) {
+  Trainer trainer(test::tiny_config({"device=cuda"}));
+  std::optional<StepProfile> profile;
+  for (int round = 0; round < 2; ++round) {
+    profile.emplace(std::map<std::string, double>(), Device::cuda);
+    for (int i = 0; i < 3; ++i) profile->add([&] { trainer.train_step(); });
+    EXPECT_FALSE(profile->rows().empty()) << round;
   }
 }
 

@@ -63,6 +63,23 @@ TEST_F(LinearGelu, OneProductWhereTheRuleSaysSo) {
   EXPECT_FALSE((Product{.m = 0}).is_one()) << "no rows";
 }
 
+// The products of GPT-2 that have a bias need no kernel for it, and the first of an MLP none for GELU. Should a library
+// refuse all of them, results would stay right and each step become slower.
+TEST_F(LinearGelu, TheProductsOfGpt2AreFused) {
+  const bool is_emulated = cuda::status().architectures == "host execution";
+  const int64_t rows = is_emulated ? 16 : 4096, width = 768;
+  for (const int64_t outputs : {width, 3 * width, 4 * width}) {
+    SCOPED_TRACE(outputs);
+    const Tensor x = drawn({rows, width}, DType::bf16, 1), weight = drawn({outputs, width}, DType::bf16, 2);
+    const Tensor bias = drawn({outputs}, DType::f32, 3), u = full({rows, outputs}, DType::bf16, 0, Device::cuda);
+    const Tensor y = full({rows, outputs}, DType::bf16, 0, Device::cuda);
+    const cuda::Gemm product{
+        .m = rows, .n = outputs, .k = width, .a = x, .b = weight, .c = u.ref(), .transpose_b = true, .bias = bias};
+    EXPECT_TRUE(cuda::gemm(context(Device::cuda), product));
+    EXPECT_EQ(cuda::gemm_gelu(context(Device::cuda), product, y.ref()), card_has_the_product());
+  }
+}
+
 // Both keep a u that was rounded once; y differs by that rounding, times the slope of gelu, and by its own.
 TEST_F(LinearGelu, OneProductIsAsGoodAsTwoSteps) {
   for (const bool with_bias : {true, false}) {

@@ -1,6 +1,8 @@
 """What nvcc makes of the kernels for sm_90, against limits:
 
-    machine_code_test.py NVCC CUOBJDUMP SOURCE_FOLDER WORK_FOLDER KERNEL.cu... [--write]
+    machine_code_test.py [--cuobjdump PROGRAM] OBJECT... [--write]
+
+The objects are those of a build with CUDA: OBJECT.ptxas has what ptxas said (autograd/cuda/ptxas_report.sh).
 
 warps         A kernel needs no more registers than let so many warps run on a multiprocessor of 65536 registers.
 spill_bytes   ptxas spills no more bytes of registers to local memory, stores and loads together.
@@ -8,24 +10,20 @@ narrow_stores The machine code has no more stores to adjacent addresses that one
 widest_store  The bits of the widest store to global memory are no fewer.
 
 nvcc splits a vector store into its elements where it does not see that the index is a multiple of the vector, so the
-last two hold that a vector kernel stores 16 bytes at once. They need cuobjdump (give "" without it).
+last two hold that a vector kernel stores 16 bytes at once. They need cuobjdump.
 
 A kernel has the limits of default_limits(), or those of its row in kernel_limits.csv. --write makes that table again from
-what nvcc does now; read the difference. Compiling takes some minutes; with ccache, seconds from the second time on.
+what nvcc does now; read the difference.
 """
 import argparse
-import concurrent.futures
 import csv
-import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
 TABLE = pathlib.Path(__file__).parent / "kernel_limits.csv"
-FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-DHEED_HAVE_CUDA", "-DFMT_USE_CONSTEXPR=1", "-I.",
-         "-gencode", "arch=compute_90,code=sm_90", "-Xptxas", "-v", "-c"]
+ARCHITECTURE = "sm_90"
 REGISTERS, SKIPPED = 65536, 77
 # Warps per multiprocessor that a table made by --write asks for; between two of these, registers may move.
 STEPS = [40, 32, 24, 20, 16, 12, 8]
@@ -33,19 +31,27 @@ WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128}
 COLUMNS = ["kernel", "warps", "spill_bytes", "narrow_stores", "widest_store"]
 
 
-def run(command, folder):
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stderr}")
-    return done
+    return done.stdout
+
+
+def report_of(target):
+    path = pathlib.Path(f"{target}.ptxas")
+    report = path.read_text() if path.exists() else ""
+    if "ptxas info" not in report:  # ptxas says something of a source without kernels, too
+        sys.exit(f"{path} is missing or empty: remove {target} and build again")
+    return report
 
 
 def resources(report):
     """ptxas' report: kernel -> (registers, bytes of spills)."""
     found, name, spills = {}, None, 0
     for line in report.splitlines():
-        if entry := re.search(r"Compiling entry function '(\w+)'", line):
-            name = entry[1]
+        if entry := re.search(r"Compiling entry function '(\w+)' for '(\w+)'", line):
+            name = entry[1] if entry[2] == ARCHITECTURE else None
         elif spilled := re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", line):
             spills = int(spilled[1]) + int(spilled[2])
         elif name and (used := re.search(r"Used (\d+) registers", line)):
@@ -87,11 +93,9 @@ def readable(mangled):
     return dict(zip(mangled, names))
 
 
-def measure(arguments, source):
-    nvcc = ([shutil.which("ccache")] if shutil.which("ccache") else []) + [arguments.nvcc]
-    target = pathlib.Path(arguments.work).resolve() / (source.replace("/", "_") + ".o")
-    used = resources(run([*nvcc, *FLAGS, source, "-o", target], arguments.source).stderr)
-    written = stores(run([arguments.cuobjdump, "-sass", target], arguments.source).stdout) if arguments.cuobjdump else {}
+def measure(cuobjdump, target):
+    used = resources(report_of(target))
+    written = stores(run([cuobjdump, "-sass", "-arch", ARCHITECTURE, target])) if cuobjdump else {}
     names = readable(list(used))
     return {names[kernel]: (*used[kernel], *written.get(kernel, (None, None))) for kernel in used}
 
@@ -136,23 +140,22 @@ def write_table(found):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ["nvcc", "cuobjdump", "source", "work"]:
-        parser.add_argument(name)
-    parser.add_argument("kernels", nargs="+")
+    parser.add_argument("--cuobjdump")
+    parser.add_argument("objects", nargs="*")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--list", action="store_true",
                         help="print of each kernel: registers, bytes of spills, narrow stores, bits of the widest store")
     arguments = parser.parse_args()
-    if not arguments.nvcc:
-        print("skipped: no nvcc")
+    if not arguments.objects:
+        print("skipped: this build is without CUDA")
         sys.exit(SKIPPED)
     if arguments.write and not arguments.cuobjdump:
         sys.exit("--write needs cuobjdump")
-    os.makedirs(arguments.work, exist_ok=True)
     found = {}
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for kernels in pool.map(lambda source: measure(arguments, source), arguments.kernels):
-            found |= kernels
+    for target in arguments.objects:
+        found |= measure(arguments.cuobjdump, target)
+    if not found:
+        sys.exit(f"no report has a kernel for {ARCHITECTURE}: is it in CMAKE_CUDA_ARCHITECTURES?")
     if arguments.list:
         for name, values in sorted(found.items()):
             print(name, *values, sep="\t")

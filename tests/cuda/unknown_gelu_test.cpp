@@ -38,6 +38,14 @@ class UnknownGelu : public CudaTest {
                            {.m = rows, .n = 24, .k = 16, .a = x, .b = weight, .c = u.ref(), .transpose_b = true},
                            y.ref());
   }
+  // Whether the bias is added by the library.
+  static bool adds_its_bias(int64_t rows) {
+    const Tensor x = drawn({rows, 16}, 1), weight = drawn({24, 16}, 2), u = drawn({rows, 24}, 3);
+    const Tensor bias = full({24}, DType::f32, 1, Device::cuda);
+    return cuda::gemm(
+        context(Device::cuda),
+        {.m = rows, .n = 24, .k = 16, .a = x, .b = weight, .c = u.ref(), .transpose_b = true, .bias = bias});
+  }
 };
 
 TEST_F(UnknownGelu, IsRememberedForThatKindOfProduct) {
@@ -61,6 +69,7 @@ TEST_F(UnknownGelu, AnInvalidEpilogueIsReplacedForEverySize) {
   for (const int64_t rows : {1, 904}) {
     SCOPED_TRACE(rows);
     EXPECT_FALSE(is_one(rows));
+    EXPECT_FALSE(adds_its_bias(rows));
     const Tensor x = drawn({rows, 16}, 1), weight = drawn({24, 16}, 2);
     const Tensor bias = draw(vector_parameter(normal("", {24})), DType::bf16, 3).to(Device::cuda);
     EXPECT_EQ(linear_gelu(x, weight, Tensor()).values(), gelu(linear(x, weight, Tensor())).values());

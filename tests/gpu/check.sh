@@ -168,16 +168,26 @@ torch_beside() {  # torch_beside ARGUMENT...: of compare_torch.py
   python3 -B "$TORCH_BESIDE" "$@" --heed "$heed" --device cuda --rounds 1
 }
 cuda_tests=$programs/cuda_tests
-export -f show_info measure heed_run losses compare_losses sanitize torch_beside
+# show_listing FAULT: that not all suites are known.
+show_listing() {
+  cat "$work/listing.txt" "$work/listing_errors.txt"
+  echo "$1"
+  return 1
+}
+export -f show_info measure heed_run losses compare_losses sanitize torch_beside show_listing
 
 # ---- The steps -------------------------------------------------------------------------------------------------------
-# The suites of cuda_tests, each in a process of its own; those that run every operation in several, and first.
-suites=$(timeout 5 "$cuda_tests" --gtest_list_tests 2>/dev/null |
-  awk '/^[^ ]+[.]( |$)/ { print !/EveryOp/, $1 }' | sort | cut -d ' ' -f 2)
+# The suites of cuda_tests, each in a process of its own; those that run every operation in several, and first. A list
+# that is not complete is a step that fails; the suites that it names run all the same.
+listing_fault=
+timeout -k 3 "$(limit_of 30)" "$cuda_tests" --gtest_list_tests >listing.txt 2>listing_errors.txt </dev/null ||
+  listing_fault="the suites are not all known: their list ended with exit code $?"
+suites=$(awk '/^[^ ]+[.]( |$)/ { print !/EveryOp/, $1 }' listing.txt | sort | cut -d ' ' -f 2)
+[[ -n $suites || -n $listing_fault ]] || listing_fault='the list of the suites is empty'
 shards=8
 test_suites() {
   local suite shard run=(env OMP_NUM_THREADS=2 "$cuda_tests")
-  [[ -n $suites ]] || step cuda_tests 60 "${run[@]}" --gtest_list_tests
+  [[ -z $listing_fault ]] || step cuda_tests 10 show_listing "$listing_fault"
   for suite in $suites; do
     if [[ $suite == *EveryOp* ]]; then
       for ((shard = 0; shard < shards; ++shard)); do

@@ -80,6 +80,9 @@ alone_bench() {
   finish
 }
 
+# limit_of SECONDS: the limit of a step, which check_test.sh may lower.
+limit_of() { echo $((step_seconds > 0 && step_seconds < $1 ? step_seconds : $1)); }
+
 # Whether as many steps as this are running.
 are_running() {
   local name running=0
@@ -91,11 +94,11 @@ are_running() {
 
 # ---- A step ----------------------------------------------------------------------------------------------------------
 run_step() {
-  local name=$1 limit=$2 begin=$SECONDS left=$((wave_end - SECONDS)) code=0 given
+  local name=$1 limit begin=$SECONDS left=$((wave_end - SECONDS)) code=0 given
+  limit=$(limit_of "$2")
   shift 2
   # Of several in the background none may end with the traps of check.sh.
   trap - EXIT TERM INT HUP
-  ((step_seconds == 0 || limit <= step_seconds)) || limit=$step_seconds
   given=$((limit < left ? limit : left))
   : >"$work/$name.log"
   if ((left < 1)); then
@@ -106,6 +109,7 @@ run_step() {
   timeout -k 3 "$given" bash -uo pipefail -c '"$@"' bash "$@" >"$work/$name.log" 2>&1 </dev/null &
   echo $! >"$work/$name.pid"
   wait $! || code=$?
+  end_group "$name"
   local seconds=$((SECONDS - begin)) library
   library=$(grep -aoE 'error while loading shared libraries: [^:]+' "$work/$name.log" | head -n 1)
   if ((code == 0)); then
@@ -123,6 +127,13 @@ run_step() {
   else
     tell "$name" failed "$seconds" "$(fault "$name" "$code")"
   fi
+}
+
+# end_group NAME: ends what a step has left running, such as a heed that notes SIGTERM and goes on while `timeout` and
+# the shell between them have ended. `timeout` leads the process group. NAME.pid is there as long as it may have members.
+end_group() {
+  kill -KILL -- "-$(<"$work/$1.pid")" 2>/dev/null
+  rm -f "$work/$1.pid"
 }
 
 last_line() { grep -avE '^( *$|clocks after it)' "$work/$1.log" | tail -n 1; }
@@ -183,8 +194,8 @@ tell_locked() {
     { printf '\n==== %s\n' "$1"; excerpt "$work/$1.log"; } >>"$benchmarks"
     highlights "$work/$1.log" | sed "s/^/$1  /" >"$work/$1.highlights"
   fi
-  print_step "$1"
   write_summary
+  print_step "$1"  # last, since it ends this process where the reader of the output has gone
 }
 
 excerpt() {
@@ -267,15 +278,24 @@ skip_rest() {
 end_check() {
   trap '' TERM INT HUP
   : >"$work/is_ended"
-  local name pid pids=()
-  for name in "${names[@]}"; do
-    [[ -e $work/$name.begun && ! -e $work/$name.result ]] || continue
-    pid=$(cat "$work/$name.pid" 2>/dev/null) && kill "$pid" 2>/dev/null && pids+=("$pid")
-  done
+  local name pids=()
+  mapfile -t pids < <(cat "$work"/*.pid 2>/dev/null)
   wave_end=$((SECONDS + 6))
+  ((${#pids[@]} == 0)) || kill "${pids[@]}" 2>/dev/null
   while ((${#pids[@]} > 0 && SECONDS < wave_end)) && kill -0 "${pids[@]}" 2>/dev/null; do sleep 0.05; done
   for name in "${names[@]}"; do tell "$name" 'cut off' 0 'the check was ended'; done
   exit 1
 }
 trap end_check TERM INT HUP
-trap 'rm -rf "$work"' EXIT
+
+# Nothing may go on, or begin, in a folder that is removed.
+clean_up() {
+  local pid_file steps
+  mapfile -t steps < <(jobs -p)
+  ((${#steps[@]} == 0)) || kill -KILL "${steps[@]}" 2>/dev/null
+  for pid_file in "$work"/*.pid; do
+    [[ ! -e $pid_file ]] || end_group "$(basename "$pid_file" .pid)"
+  done
+  rm -rf "$work"
+}
+trap clean_up EXIT

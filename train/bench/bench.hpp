@@ -8,6 +8,7 @@
 #include "train/bench/roofline.hpp"
 #include "train/comm/process_group.hpp"
 #include "train/config/config.hpp"
+#include "train/trainer/trainer.hpp"
 
 namespace heed::train {
 
@@ -27,10 +28,19 @@ void bench_operations(const std::vector<std::string>& names, const BenchOperatio
 std::vector<BenchRow> bench_operation(const std::string& name, const OpSample& sample, Device device, DType dtype);
 
 struct BenchStepOptions {
-  int64_t warm_up = 3;  // untimed steps before the timed ones; on CUDA, unless 0, half a second more
+  int64_t warm_up = 3;  // untimed steps before the timed ones; more on CUDA, unless 0: see warm_up()
   int64_t steps = 0;    // timed steps; 0: enough for a reliable median
   bool as_json = false;
 };
+
+// At least `steps` training steps. On CUDA, unless 0, at least the two after which a step is a replay, and then half a
+// second of replays, until the clocks of an idle device have risen. Collective: the same number on all ranks.
+void warm_up(Trainer& trainer, int64_t steps);
+
+// What a benchmark trains of a config: from random weights, which do not change the speed, and without an end that it
+// could reach. A step on CUDA draws the next batch while the device works; the last of train.steps does not, and later
+// steps would be timed together with the drawing of their batches.
+Config config_of_bench(const Config& given);
 
 // Training steps of a config: ms, tokens/s, MFU, peak memory by category and of the process, and the time of one step
 // by operation. On CUDA also the time of a step without a captured graph.

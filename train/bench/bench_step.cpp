@@ -1,7 +1,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "autograd/core/buffer.hpp"
 #include "autograd/cpu/parallel.hpp"
@@ -12,7 +11,6 @@
 #include "train/output/json.hpp"
 #include "train/output/output.hpp"
 #include "train/trainer/memory.hpp"
-#include "train/trainer/trainer.hpp"
 
 namespace heed::train {
 namespace {
@@ -44,15 +42,6 @@ int64_t peak_resident_bytes() {
   return usage.ru_maxrss * 1024;
 }
 
-// After these steps a device runs more of them, until its clocks have risen.
-void warm_up(Trainer& trainer, int64_t steps) {
-  double last = 0;
-  for (int64_t i = 0; i < steps; ++i) last = seconds_of([&] { trainer.train_step(); });
-  if (trainer.device() == Device::cpu || steps == 0) return;
-  const double more = std::ceil(kWarmUpSeconds / trainer.ranks().gather(last)[0]);  // the same on all ranks
-  for (int64_t i = 0; i < static_cast<int64_t>(more); ++i) trainer.train_step();
-}
-
 std::vector<double> time_steps(Trainer& trainer, const BenchStepOptions& options) {
   warm_up(trainer, options.warm_up);
   const auto timed = [&] { return seconds_of([&] { trainer.train_step(); }); };
@@ -82,17 +71,18 @@ std::vector<BenchRow> profile_steps(Trainer& trainer) {
   for (int i = 0; i < steps && (spent < kEnough || !is_alone); ++i) {
     spent += seconds_of([&] { profile.add([&] { trainer.train_step(); }); });
   }
-  trainer.reset_graph();  // it records the events of the profile
+  trainer.reset_graph();  // its memory is for the measurements of the ceilings
   return profile.rows();
 }
 
 // The order matters: peak memory must be read before the later measurements allocate more.
 StepBench measure(const Config& given, const BenchStepOptions& options, comm::ProcessGroup& ranks) {
-  Trainer trainer(given, ranks);
+  Trainer trainer(config_of_bench(given), ranks);
   const Config& config = trainer.config();
   const nn::GptConfig& m = config.model;
   StepBench bench;
   bench.config = config;
+  bench.config.train.steps = given.train.steps;
   bench.device = trainer.device();
   bench.seconds = time_steps(trainer, options);
   bench.waited_seconds = trainer.communicator().waited_seconds() / static_cast<double>(trainer.step());
@@ -112,7 +102,8 @@ bool uses_graph(const StepBench& b) {
   return b.device == Device::cuda && b.config.train.cuda_graph && !b.config.train.detect_anomaly;
 }
 
-std::vector<double> time_eager_steps(Config config, const BenchStepOptions& options, comm::ProcessGroup& ranks) {
+std::vector<double> time_eager_steps(const Config& given, const BenchStepOptions& options, comm::ProcessGroup& ranks) {
+  Config config = config_of_bench(given);
   config.train.cuda_graph = false;
   Trainer trainer(config, ranks);
   return time_steps(trainer, options);
@@ -194,11 +185,26 @@ void print_json(const StepBench& b) {
 
 }  // namespace
 
+void warm_up(Trainer& trainer, int64_t steps) {
+  constexpr int64_t kUntilReplay = 2;  // the first is launched kernel by kernel, the second captured
+  const bool until_warm = trainer.device() == Device::cuda && steps > 0;
+  for (int64_t i = 0; i < (until_warm ? std::max(steps, kUntilReplay) : steps); ++i) trainer.train_step();
+  for (double spent = 0; until_warm && spent < kWarmUpSeconds;) {
+    const double seconds = seconds_of([&] { trainer.train_step(); });
+    spent += trainer.ranks().gather(seconds)[0];
+  }
+}
+
+Config config_of_bench(const Config& given) {
+  Config config = given;
+  config.train.init_from.clear();
+  config.train.steps = 1'000'000'000;  // the most that a config may have
+  return config;
+}
+
 void bench_step(const Config& config, const BenchStepOptions& options, comm::ProcessGroup& ranks) {
-  Config from_random_weights = config;  // they do not change the speed
-  from_random_weights.train.init_from.clear();
-  StepBench bench = measure(from_random_weights, options, ranks);
-  if (uses_graph(bench)) bench.eager_seconds = time_eager_steps(from_random_weights, options, ranks);
+  StepBench bench = measure(config, options, ranks);
+  if (uses_graph(bench)) bench.eager_seconds = time_eager_steps(config, options, ranks);
   if (!ranks.is_root()) return;
   options.as_json ? print_json(bench) : print_text(bench);
 }

@@ -61,7 +61,7 @@ class Observing {
 
 StepProfile::StepProfile(std::map<std::string, double> other_bytes, Device device)
     : other_bytes_(std::move(other_bytes)), device_(device) {
-  if (device == Device::cuda) stopwatch_ = std::make_unique<cuda::Stopwatch>();
+  if (device == Device::cuda) stopwatch_ = std::make_shared<cuda::Stopwatch>();
 }
 
 void StepProfile::add(const std::function<void()>& step) {

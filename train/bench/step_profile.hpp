@@ -25,7 +25,6 @@ namespace heed::train {
 class StepProfile final : public WorkObserver {
  public:
   // other_bytes: bytes moved by work other than operations, by name. device: the device that does the work.
-  // On CUDA it must outlive the graph that it observed the capture of (Trainer::reset_graph()).
   explicit StepProfile(std::map<std::string, double> other_bytes, Device device = Device::cpu);
 
   // Runs and profiles one more step, on this thread. `step` waits for the device.
@@ -36,11 +35,11 @@ class StepProfile final : public WorkObserver {
 
  private:
   void done(const Work& work) override;
-  bool observes_captures() const override { return true; }
+  std::shared_ptr<const void> captured_events() const override { return stopwatch_; }
 
   std::map<std::string, double> other_bytes_;
   Device device_;
-  std::unique_ptr<cuda::Stopwatch> stopwatch_;  // on CUDA
+  std::shared_ptr<cuda::Stopwatch> stopwatch_;  // on CUDA
   std::vector<BenchRow> work_;                  // of the last step that was not a replay, in its order
   bool is_new_ = false;                         // the step has not reported any work yet
   std::map<std::string, BenchRow> rows_;        // sums over the steps, by label

@@ -59,14 +59,15 @@ void TrainingStep::start(const StepState& state, const std::vector<data::Batch>&
   stage(state, batches);
   // Anomaly mode and most work observers must observe each operation, which a graph replay does not allow.
   const WorkObserver* const observer = work_observer();
-  const bool may_capture = !detect_anomaly() && (observer == nullptr || observer->observes_captures());
+  const std::shared_ptr<const void> events = observer == nullptr ? nullptr : observer->captured_events();
+  const bool may_capture = !detect_anomaly() && (observer == nullptr || events != nullptr);
   const bool by_graph = device() == Device::cuda && options_.use_graph && started_ > 0 && may_capture;
-  if (by_graph && graph_observer_ != observer) graph_.reset();  // it has what another observer queued
+  if (by_graph && graph_events_ != events) graph_.reset();  // it has what another observer queued
   if (by_graph && graph_ == nullptr) {
     auto graph = std::make_unique<cuda::Graph>();
     graph->record([&] { run(); });
     graph_ = std::move(graph);
-    graph_observer_ = observer;
+    graph_events_ = events;
   }
   by_graph ? graph_->replay() : run();
   optimizer_.restore_steps(state.optimizer_step);
@@ -86,6 +87,7 @@ bool TrainingStep::reset_graph() {
   if (graph_ == nullptr) return false;
   synchronize(Device::cuda);
   graph_.reset();
+  graph_events_.reset();
   started_ = 0;
   release_cached_memory(Device::cuda);
   return true;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "autograd/core/check.hpp"
+#include "data/io/quoted_start.hpp"
 
 namespace heed::data {
 namespace {
@@ -83,6 +84,23 @@ TEST(Utf8, NothingThatIsPrintableChangesATerminal) {
   EXPECT_EQ(printable("a\n\tb\r", Layout::keep), "a\n\tb\\u000D");
   EXPECT_EQ(printable(printable("\x1b\xFF")), printable("\x1b\xFF"));
   EXPECT_EQ(printable(""), "");
+}
+
+TEST(Utf8, WholeCharactersEndBeforeAnIncompleteOne) {
+  EXPECT_EQ(size_of_whole_characters(""), 0u);
+  EXPECT_EQ(size_of_whole_characters("a\xE6\x97\xA5"), 4u);
+  EXPECT_EQ(size_of_whole_characters("a\xE6\x97"), 1u);
+  EXPECT_EQ(size_of_whole_characters("a\xF0\x9F\x98"), 1u);
+  EXPECT_EQ(size_of_whole_characters("\xC3"), 0u);
+  EXPECT_EQ(size_of_whole_characters("a\xFF\x80"), 3u) << "not UTF-8, and no start of a character";
+}
+
+TEST(Utf8, QuotedStartShowsWholeCharacters) {
+  const std::string shown(119, 'x');
+  EXPECT_EQ(quoted_start(shown + "y"), quoted_text(shown + "y"));
+  EXPECT_EQ(quoted_start(shown + "yz"), quoted_text(shown + "y") + " …");
+  EXPECT_EQ(quoted_start(shown + "日本"), quoted_text(shown) + " …");
+  EXPECT_EQ(quoted_start(shown + "\xFF\xFF"), quoted_text(shown + "\xFF") + " …");
 }
 
 TEST(Utf8, QuotedTextEndsAtItsQuote) {
