@@ -56,9 +56,8 @@ class GradBuckets final : private GradientObserver {
   // Number of buckets whose reduction started during backward (overlapped), in the last step.
   size_t overlapped() const { return left_early_; }
 
-  // Runs the last backward of a step, forward may be in it, and starts the reduction of each bucket when it is ready.
-  // Throws GraphError,
-  // which names the parameter, if a parameter is used more often than in the first step.
+  // Runs the last backward of a step, which may contain its forward, and starts the reduction of each bucket when it is
+  // ready. Throws GraphError, which names the parameter, if a parameter is used more often than in the first step.
   void last_backward(const std::function<void()>& backward);
   // Starts the reduction of the remaining buckets (flush). After the communicator's next wait(), the gradients of
   // spans() are the sums over the ranks.
