@@ -135,8 +135,8 @@ NN = [
     Mutant(
         "mup_head_is_not_scaled",
         "nn/gpt.cpp",
-        "if (multiplier != 1) input =",
-        "if (multiplier > 1e9) input =",
+        "multiplier != 1 ? scale(input",
+        "multiplier > 1e9 ? scale(input",
         "train_tests Mup.*:*ReferenceTest*mup*",
     ),
     Mutant(
