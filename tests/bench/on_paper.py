@@ -8,10 +8,12 @@ layers, times the layers; a GEMM is one launch.
 """
 
 import dataclasses
+import math
 
 COPY, MEMORY_SHARE = 4.3e12, 0.85  # bytes/s, read and written; the share that a memory-bound kernel reaches
 PEAK = 790e12  # FLOP/s of a bf16 GEMM of 8192^3
 GEMM_RATE, GEMM_START = 810e12, 6e-6
+CHUNK = 60e6  # bytes, of linear_cross_entropy
 LAUNCH = 1.2e-6
 # Causal attention with heads of 64, TFLOP/s by T: forward, and backward of five products.
 FORWARD = {256: 130, 512: 180, 1024: 229, 2048: 262, 4096: 284, 8192: 295}
@@ -63,14 +65,28 @@ def linear(s, name, calls, inputs, outputs):
     x, y, w = 2.0 * s.rows * inputs, 2.0 * s.rows * outputs, 2.0 * inputs * outputs
     flops = 2.0 * s.rows * inputs * outputs
     more = y if "gelu" in name else 0  # what goes into gelu is kept
-    has_bias = s.biases and name != "head"
     forward = [Row(f"linear {name}", calls, 1, x + w + y + more, flops)]
     backward = [Row("gelu backward", calls, 1, 3 * y)] if more else []
     backward += [Row(f"linear {name} backward: dx", calls, 1, x + w + y, flops),
                  Row(f"linear {name} backward: dweight", calls, 1, x + y + 2 * w, flops)]  # fmt: skip
-    if has_bias:
+    if s.biases:
         backward.append(Row(f"linear {name} backward: dbias", calls, 2, y))
     return forward, backward
+
+
+def head_and_loss(s):
+    """linear_cross_entropy with its backward: chunks of rows, whose logits take at most CHUNK bytes."""
+    rows = min(s.rows, 2 ** int(math.log2(CHUNK / (2 * s.vocabulary))))
+    chunks = math.ceil(s.rows / rows)
+    x, w, logits = 2.0 * rows * s.width, 2.0 * s.width * s.vocabulary, 2.0 * rows * s.vocabulary
+    flops = 2.0 * rows * s.width * s.vocabulary
+    added = 2 if chunks > 1 else 1  # the gradient of the weight, f32, is read by all chunks but the first
+    return [Row("head: linear", chunks, 1, x + w + logits, flops),
+            Row("head: cross_entropy", chunks, 1, logits),
+            Row("head: cross_entropy backward", chunks, 1, 2 * logits),
+            Row("head: dx", chunks, 1, x + w + logits, flops),
+            Row("head: dweight", chunks, 1, x + logits + added * 2 * w, flops),
+            Row("head: weight and sum of the losses", 1, 2, 12.0 * s.rows)]  # fmt: skip
 
 
 def attention(s):
@@ -84,9 +100,9 @@ def attention(s):
 
 def rows_of(s):
     c, n = s.width, s.layers
-    tensor, logits, parameters = 2.0 * s.rows * c, 2.0 * s.rows * s.vocabulary, float(s.parameters())
+    tensor, parameters = 2.0 * s.rows * c, float(s.parameters())
     parts = [linear(s, "qkv", n, c, 3 * c), linear(s, "projection", n, c, c), linear(s, "up with gelu", n, c, 4 * c),
-             linear(s, "down", n, 4 * c, c), linear(s, "head", 1, c, s.vocabulary)]  # fmt: skip
+             linear(s, "down", n, 4 * c, c)]  # fmt: skip
     forward, backward = attention(s)
     add = Row("dropout_add" if s.dropout else "add", 2 * n, 1, 3 * tensor)
     yield Row("embedding", 1, 1, 2 * tensor)
@@ -96,8 +112,7 @@ def rows_of(s):
         yield from part
     yield forward
     yield add
-    yield Row("cross_entropy", 1, 2, logits)
-    yield Row("cross_entropy backward", 1, 2, 2 * logits)
+    yield from head_and_loss(s)
     for _, part in reversed(parts):
         yield from part
     yield backward
@@ -149,8 +164,9 @@ shows a kernel that is slower than its peers**; look there first.
 | 1.2 µs for a launch in a graph, on top of the work | an assumption: 1.0 to 1.3 µs |
 
 Bytes: each input read and each result written once, activations in bf16, also where the L2 cache (60 MB) still has them.
-The backward of LayerNorm also reads the gradient of the residual and adds to it. Gradients of weights are f32 and are added
-to what is there. AdamW reads 16 bytes for each parameter and writes 12; the bf16 copy reads 4 and writes 2.
+The backward of LayerNorm also reads the gradient of the residual and adds to it. Gradients of weights are f32: the first
+contribution writes them, the next ones, such as those of the later chunks of the head, read and write them. AdamW reads 16
+bytes for each parameter and writes 12 and the bf16 copy, 2.
 """
 
 SHAPES = [

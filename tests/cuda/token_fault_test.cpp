@@ -5,6 +5,7 @@
 
 #include "autograd/ops/cross_entropy.hpp"
 #include "autograd/ops/embedding.hpp"
+#include "autograd/ops/linear_cross_entropy.hpp"
 #include "autograd/tape.hpp"
 #include "tests/cuda/cuda_test.hpp"
 
@@ -68,6 +69,29 @@ TEST_F(TokenFault, OfATargetCountsForNothing) {
     EXPECT_EQ(run({1, wrong, 3}), run({1, -1, 3}));
     EXPECT_EQ(run({wrong, -2, -2147483647}), run({-1, -1, -1}));
   }
+}
+
+// The second of two chunks has the wrong target.
+TEST_F(TokenFault, OfATargetOfTheFusedHeadIsToldAndCountsForNothing) {
+  std::vector<double> values;
+  for (int i = 0; i < 24; ++i) values.push_back(0.1 * (i % 5));
+  const auto run = [&](const std::vector<int32_t>& targets) {
+    const Tensor x = from_values({2, 2, 6}, DType::f32, values, kCuda).set_requires_grad(true);
+    const Tensor weight = from_values({4, 6}, DType::f32, values, kCuda).set_requires_grad(true);
+    const Tensor loss =
+        linear_cross_entropy_and_backward(x, weight, from_tokens({2, 2}, targets, kCuda), {.chunk_bytes = 32});
+    const std::string told = fault();
+    std::vector<double> result = x.grad().values();
+    for (const double gradient : weight.grad().values()) result.push_back(gradient);
+    result.push_back(loss.item());
+    return std::pair(told, result);
+  };
+  const auto [told, result] = run({0, -1, 4, 2});
+  EXPECT_EQ(told,
+            "cross_entropy: target 4 at position (1, 0), it must be from 0 to 3 (a vocabulary of 4) or -1 (ignored)");
+  const auto [nothing, expected] = run({0, -1, -1, 2});
+  EXPECT_EQ(nothing, "");
+  EXPECT_EQ(result, expected);
 }
 
 TEST_F(TokenFault, OfATokenGivesItsTableNoGradient) {

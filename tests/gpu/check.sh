@@ -236,7 +236,7 @@ checks() {
   alone_bench torch-attention 35 torch_beside attention
   alone_bench baby-gpt-f32 15 measure "$heed" bench --config "$baby" train.device=cuda
   alone_bench operations-f32 30 measure "$heed" bench --device cuda \
-    attention cross_entropy layer_norm linear linear_gelu
+    attention cross_entropy layer_norm linear linear_gelu linear_cross_entropy
   wave 45 4 150
   sanitizers
   finish
