@@ -186,9 +186,9 @@ void expect_f32_as_exact_as_plain(const OpSample& sample, Device device) {
   const OpResult exact = run(sample, Place{DType::f64});
   const OpResult op = run(sample, Place{DType::f32, device});
   const OpResult plain = run_reference<float>(sample, draw_all(sample, {DType::f32}));
-  const auto bound = [](const Values& plain_values, const Values& exact_values) {
+  const auto bound = [&](const Values& plain_values, const Values& exact_values) {
     return kF32Slack * distance(plain_values, exact_values) +
-           kF32Roundings * kF32Epsilon * std::max(largest(exact_values), 1e-3);
+           kF32Roundings * kF32Epsilon * std::max(largest(exact_values), sample.term_size);
   };
   EXPECT_LE(distance(op.y, exact.y), bound(plain.y, exact.y));
   ASSERT_EQ(op.gradients.size(), exact.gradients.size());
