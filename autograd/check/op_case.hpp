@@ -78,7 +78,7 @@ struct OpSample {
   bool check_gradients_by_differences = true;  // off if the input is too large for it
   bool backward_reads_result = false;          // in bf16 its rounding then affects the gradients
   bool rounds_between_products = false;        // bf16 on CUDA: a GEMM result is rounded before its next use
-  bool cpu_rounds_between_products = false;    // the same on CPUs with bf16 instructions
+  bool cpu_rounds_between_products = false;    // the same on CPUs with AVX512_BF16
   bool needs_f64 = false;                      // runs on the CPU only
   Device bench_on = Device::cpu;               // for a benchmark row: the device that its sizes suit
   // For bench: FLOPs and bytes moved (as f32) of forward and backward. For backward, -1 means twice the forward.
