@@ -18,7 +18,7 @@ class Node {
   uint64_t sequence;  // order of creation: backward visits nodes in reverse order
   std::vector<Tensor> inputs;
   Backward backward;
-  Work::Kind kind = Work::Kind::backward;  // of what `backward` does
+  Work::Kind kind = Work::Kind::backward;  // what `backward` computes
   Tensor grad;                             // gradient of the result, accumulated so far
   bool freed = false;
 

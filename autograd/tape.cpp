@@ -97,7 +97,8 @@ class Tape {
     tensor.impl_->zero_stale_grad();
     return tensor.impl_->grad;
   }
-  // The stale gradient of a leaf (Tensor::reset_grad()), for a kernel that overwrites it in this dtype, else null.
+  // The stale gradient of a leaf (Tensor::reset_grad()), which a kernel then overwrites; nullptr if there is none of
+  // this dtype.
   static Tensor* take_stale_gradient(const Tensor& tensor, DType dtype) {
     Tensor::Impl& impl = *tensor.impl_;
     if (!impl.grad_is_stale || impl.grad.dtype() != dtype) return nullptr;
@@ -113,7 +114,7 @@ bool wants_gradient(const std::vector<Tensor>& inputs) {
          std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) { return input.requires_grad(); });
 }
 
-// What a node keeps of its inputs. Anomaly reports need their elements.
+// What a node keeps of its inputs: their elements only in anomaly mode, whose reports need them.
 std::vector<Tensor> linked(std::vector<Tensor> inputs) {
   if (!detect_anomaly()) std::transform(inputs.begin(), inputs.end(), inputs.begin(), Tape::linked);
   return inputs;
@@ -306,7 +307,7 @@ void discard(const std::vector<std::shared_ptr<Node>>& nodes) {
   }
 }
 
-// Backward from `root`, whose result has the gradient dresult.
+// Runs backward from `root`; dresult is the gradient of its result.
 void run_from(const std::shared_ptr<Node>& root, const Tensor& dresult) {
   const NoGradGuard no_grad;
   std::vector<std::shared_ptr<Node>> nodes = nodes_in_reverse_order(root);

@@ -56,9 +56,9 @@ void backward(const Tensor& loss);
 // DTypeError, DeviceError).
 void backward(const Tensor& result, const Tensor& dresult);
 
-// For an operation that computes its result, a scalar, and the gradients of its inputs at once, for dresult = 1:
-// forward_and_backward(dresult, gradients) does, and backward continues below it as in backward(result). Returns the
-// result, which is not in the graph. Errors are those of backward(); anomaly mode checks the result, too.
+// Fuses record() and backward(result) for an operation with a scalar result: forward_and_backward(dresult, gradients)
+// computes the result and the gradients of the inputs, with dresult = 1. Backward then continues with the inputs.
+// Returns the result, which is not in the graph. Throws what backward() throws; anomaly mode checks the result, too.
 Tensor record_and_backward(const char* name, Output output, std::vector<Tensor> inputs, Backward forward_and_backward);
 
 // Activation checkpointing: runs fn(inputs) without saving activations, and runs it again during backward. Values and
@@ -120,7 +120,7 @@ struct Work {
   enum class Kind { forward, backward, both, other };  // both: record_and_backward()
   Kind kind = Kind::other;
   const char* name = "";
-  const Tensor* result = nullptr;  // in backward, and for both: its gradient
+  const Tensor* result = nullptr;  // for backward and both: its gradient
   const std::vector<Tensor>* inputs = nullptr;
 };
 
@@ -130,13 +130,13 @@ class WorkObserver {
  public:
   virtual ~WorkObserver() = default;
   virtual void done(const Work& work) = 0;
-  // What a CUDA graph refers to if a training step is captured while it is observed: the graph keeps it. done() is then
-  // called during the capture, when the work is queued and not yet run, and not in replays. nullptr: a step that is
-  // observed must be neither captured nor replayed.
+  // The events that done() records if an observed training step is captured; the CUDA graph keeps them alive. done() is
+  // then called during capture, when the work has not run yet, and not during replays. nullptr: an observed step must
+  // be neither captured nor replayed.
   virtual std::shared_ptr<const void> captured_events() const { return nullptr; }
 };
 void set_work_observer(WorkObserver* observer);  // thread-local
-WorkObserver* work_observer();                   // of this thread; nullptr: none
+WorkObserver* work_observer();                   // of this thread, or nullptr
 // Reports work that is not an operation, such as an optimizer step.
 void work_done(const char* name);
 

@@ -50,9 +50,9 @@ class Tensor {
   // none. It has the same dtype, or f32 for a bf16 tensor: a sum over many rows and micro-batches needs the precision.
   // Throws GraphError for the output of an operation, ShapeError, DTypeError, DeviceError.
   void set_grad(Tensor grad) const;
-  // Makes the gradient of a leaf zero, without a pass over its memory: the first contribution overwrites it, and where
-  // none comes the next grad() zeroes it. Until then other handles of that memory, such as a flat buffer, see the old
-  // gradient. Nothing happens without a gradient.
+  // Makes the gradient of a leaf zero, without a pass over its memory: the first contribution overwrites it. If none
+  // has come, the next grad() zeroes it. Until then, other handles of that memory, such as a flat buffer, see the old
+  // gradient. Does nothing if the leaf has no gradient.
   void reset_grad() const;
 
   // The same elements (shared memory), not in the graph.

@@ -45,14 +45,14 @@ class Gpt {
   Tensor next_logits(const Tensor& tokens, KvCache& cache, int64_t chunk = kPrefillChunk) const;
   // Mean cross-entropy over the targets that are not -1. If `denominator` is above 0, their sum divided by
   // `denominator`: the number of targets of the whole training step, of which this batch is a part.
-  // The logits are never in memory as a whole (ops/linear_cross_entropy.hpp).
+  // Computes the logits in chunks of rows (ops/linear_cross_entropy.hpp).
   Tensor loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,
               DeviceScalar<double> denominator = 0) const;
-  // The same loss, not in the graph, after its backward(): the logits are computed once, by loss() and then backward()
-  // twice.
+  // Fuses loss() and backward(); the returned loss is not in the graph. Computes the logits once, where loss() and
+  // backward() compute them twice.
   Tensor loss_and_backward(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,
                            DeviceScalar<double> denominator = 0) const;
-  // The loss of each target: f64 (B, T), 0 for those that are -1. Has no gradient.
+  // The per-token losses: f64 (B, T), 0 for targets of -1, without a gradient.
   Tensor losses(const Tensor& tokens, const Tensor& targets, const ForwardContext& context) const;
 
   // Activation checkpointing: each Transformer block saves only its input and is recomputed in backward.
@@ -69,7 +69,7 @@ class Gpt {
   Tensor run_blocks(Tensor x, const ForwardContext& context) const;
   // The residual stream (B, T, C) after the last block.
   Tensor residual_stream(const Tensor& tokens, const ForwardContext& context) const;
-  // head() without the product and the soft-capping.
+  // The input of the output matrix: x after the last norm and the output multiplier.
   Tensor head_input(const Tensor& x) const;
   const Tensor& head_weight() const;
   LinearCrossEntropyOptions loss_options(DeviceScalar<double> denominator) const;

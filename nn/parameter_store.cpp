@@ -111,7 +111,8 @@ void ParameterStore::update_copies(int group, int64_t offset, const Tensor& weig
 
 void ParameterStore::release_weights(int group) {
   ParameterGroup& released = groups_.at(static_cast<size_t>(group));
-  require<GraphError>(released.leaves_are_copies, "the weights of group {} are in use themselves", group);
+  require<GraphError>(released.leaves_are_copies,
+                      "release_weights: group {} has no bf16 leaves, operations use its weights", group);
   released.weights = Tensor();
   for (Entry& entry : entries_) {
     if (entry.group == group) entry.values = Tensor();

@@ -42,8 +42,8 @@ struct ParameterGroup {
   // Master weights and gradients, (elements) including padding. No weights after release_weights().
   Tensor weights, gradients;
   Tensor copies;  // bf16 copies of the master weights; empty unless the dtype is bf16
-  // The leaves are slices of the copies, else of the weights: in bf16, group 0. The copies of group 1 are what CUDA
-  // products add as biases.
+  // Whether the leaves are slices of the copies instead of the weights: in bf16, those of group 0. CUDA GEMMs read the
+  // copies of the biases in group 1.
   bool leaves_are_copies = false;
   bool decay = false;
   int64_t tensors = 0, parameters = 0;  // without padding
@@ -68,7 +68,7 @@ class ParameterStore {
   };
 
   // dtype: f32, f64 or bf16. With bf16, the master weights and the gradients are f32, and operations use bf16 copies of
-  // the parameters of two and more dimensions, and of biases that a product on CUDA adds.
+  // the parameters of two and more dimensions, and CUDA GEMMs also use those of the biases.
   explicit ParameterStore(DType dtype, Device device = Device::cpu) : dtype_(dtype), device_(device) {}
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
@@ -81,13 +81,14 @@ class ParameterStore {
   // unless span_multiple is a multiple of kAlignment above 0; GraphError if called twice.
   void build(std::optional<uint32_t> seed, int64_t span_multiple = kAlignment);
 
-  // Casts the master weights to the bf16 copies. Must be called after weights have changed (optimizer, checkpoint).
+  // Casts the master weights to the bf16 copies. Call this after the weights have changed, such as by a checkpoint. An
+  // optimizer writes the copies itself if its spans have them.
   void update_copies() const;
   // The same for a part of a group, starting at `offset`; bf16 only. `weights`: the master weights of that part,
   // which need not be stored here.
   void update_copies(int group, int64_t offset, const Tensor& weights) const;
-  // Frees the master weights of a group whose leaves are copies, once they are stored elsewhere (sharded over the
-  // ranks). Throws GraphError for another group.
+  // Frees the master weights of a group, once they are stored elsewhere (sharded over the ranks). Throws GraphError
+  // unless leaves_are_copies.
   void release_weights(int group);
 
   DType dtype() const { return dtype_; }
@@ -99,8 +100,8 @@ class ParameterStore {
   std::vector<Tensor> leaves() const;
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   int64_t parameters() const;
-  // Before the first backward() of a step. The leaves have a gradient of zero then, and a slice of the flat gradients
-  // is valid from the first contribution on, or when grad() of its leaf has been called (Tensor::reset_grad()).
+  // Call this before the first backward() of a step. It makes the gradients of the leaves zero by Tensor::reset_grad():
+  // a slice of the flat gradients is valid after the first contribution to it, or after grad() of its leaf.
   void zero_gradients() const;
 
  private:

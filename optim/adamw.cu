@@ -1,4 +1,4 @@
-// One pass over weights, gradients, m and v: 16 bytes read and 12 written per parameter, 14 with a bf16 copy;
+// One pass over weights, gradients, m and v: 16 bytes read and 12 written per parameter, 14 written with a bf16 copy;
 // memory-bound.
 //
 // Threads: thread blocks of 256; each thread processes 4 adjacent elements. Each element is computed independently: the
@@ -17,7 +17,6 @@ struct Options {
   optim::StepScalars scalars;
   double beta1, beta2, eps, weight_decay;
 };
-// The factors that are the same for all elements.
 struct Factors {
   float scale, eps, rate1, rate2, rate, root_scale, decay;
 
@@ -39,7 +38,7 @@ __device__ __forceinline__ float moved_average(float average, float rate, float 
 
 struct Elements {
   float *weights, *m, *v;
-  __nv_bfloat16* copies;  // nullptr without
+  __nv_bfloat16* copies;  // nullptr without copies
   const float* gradients;
   int64_t count;
 };

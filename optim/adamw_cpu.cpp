@@ -1,5 +1,5 @@
-// One pass over weights, gradients, m and v: 16 bytes read and 12 written per f32 parameter, 14 with a bf16 copy;
-// memory-bound. Each element is computed independently, so the bits do not depend on the number of threads.
+// One pass over weights, gradients, m and v: 16 bytes read and 12 written per f32 parameter, 14 written with a bf16
+// copy; memory-bound. Each element is computed independently, so the bits do not depend on the number of threads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "optim/adamw_cpu.cpp"
 #include <hwy/foreach_target.h>

@@ -22,10 +22,11 @@ void require_flat(const ParameterSpan& span, size_t index, DType dtype) {
                       span.gradients.dtype(), is_accumulation_dtype(dtype) ? name(dtype) : "f32 or f64");
   require_one_device("optimizer", {{"weights", span.weights}, {"gradients", span.gradients}, {"copies", span.copies}});
   if (!span.copies) return;
-  require<ShapeError>(span.copies.shape() == span.weights.shape(), "optimizer: span {} has weights {} and copies {}",
-                      index, span.weights.shape(), span.copies.shape());
+  require<ShapeError>(span.copies.shape() == span.weights.shape(),
+                      "optimizer: the copies of span {} have shape {}, it must be {} as for the weights", index,
+                      span.copies.shape(), span.weights.shape());
   require<DTypeError>(dtype == DType::f32 && span.copies.dtype() == DType::bf16,
-                      "optimizer: span {} has {} copies of {} weights, they must be bf16 of f32", index,
+                      "optimizer: span {} has {} copies of {} weights, it must have bf16 copies of f32 weights", index,
                       span.copies.dtype(), dtype);
 }
 

@@ -26,7 +26,7 @@ struct ParameterSpan {
   bool decay = false;         // whether weight decay applies
   double learning_rate_scale = 1;
   double weight_decay_scale = 1;
-  // (N) bf16, of f32 weights, optional: the weights rounded. Whatever changes the weights writes them in the same pass.
+  // Optional, (N) bf16, for f32 weights: the rounded weights. The optimizer updates them with the weights.
   Tensor copies = {};
 
   // The weight decay of the span, if that of the optimizer is weight_decay.
@@ -65,7 +65,7 @@ class Optimizer {
   // gradient_scale, is_valid (0: weights and state do not change), optimizer_step, which must equal steps() after the
   // call, and bias_correction, which must be that of this optimizer and step.
   void step(const StepState* state);
-  // Computed on the host, once per step, in f64. An optimizer without AdamW reads none.
+  // The bias correction of AdamW, computed on the host in f64, once per step. The other update rules do not read it.
   virtual BiasCorrection bias_correction(int64_t /*step*/) const { return {}; }
 
   // Sets the gradients of all spans to 0, before the first backward() of a step.
@@ -92,8 +92,8 @@ class Optimizer {
 
  protected:
   // Throws ValueError without any span or if spans share memory, ShapeError if a span is not flat or lacks weights or
-  // gradients, DTypeError for mixed dtypes or others than f32 and f64, and for copies that are not bf16 of f32;
-  // DeviceError if gradients or copies are not with their weights.
+  // gradients, DTypeError for mixed dtypes or others than f32 and f64, and unless copies are bf16 and their
+  // weights f32; DeviceError if gradients or copies are on another device than their weights.
   explicit Optimizer(std::vector<ParameterSpan> spans);
 
   const std::vector<ParameterSpan>& spans() const { return spans_; }

@@ -1,5 +1,5 @@
-// One pass over weights and gradients: 8 bytes read and 4 written per parameter, with momentum 12 and 8, with a bf16
-// copy 2 more written; memory-bound.
+// One pass over weights and gradients: 8 bytes read and 4 written per parameter, with momentum 12 and 8. A bf16 copy
+// adds 2 bytes written. Memory-bound.
 //
 // Threads: thread blocks of 256; each thread processes 4 adjacent elements. Each element is computed independently: the
 // bits do not depend on the order.
@@ -15,7 +15,7 @@ constexpr int kThreads = 256, kWidth = 4;
 
 struct Elements {
   float *weights, *v;     // v: nullptr without momentum
-  __nv_bfloat16* copies;  // nullptr without
+  __nv_bfloat16* copies;  // nullptr without copies
   const float* gradients;
   int64_t count;
 };

@@ -12,7 +12,7 @@
 
 namespace heed::optim {
 
-// What AdamW takes from the number of its step t: 1 - beta1^t, and 1 / sqrt(1 - beta2^t).
+// AdamW's bias correction in step t: 1 - beta1^t, and 1 / sqrt(1 - beta2^t).
 struct BiasCorrection {
   double first = 1, inverse_root_second = 1;
 };

@@ -78,7 +78,7 @@ struct OpSample {
   bool check_gradients_by_differences = true;  // off if the input is too large for it
   bool backward_reads_result = false;          // in bf16 its rounding then affects the gradients
   bool rounds_between_products = false;        // bf16 on CUDA: a GEMM result is rounded before its next use
-  bool cpu_rounds_between_products = false;    // the same on CPUs with bf16 instructions
+  bool cpu_rounds_between_products = false;    // the same on CPUs with AVX512_BF16
   double term_size = 1e-3;                     // of the sums whose difference a result is: f32 rounds them
   bool needs_f64 = false;                      // runs on the CPU only
   Device bench_on = Device::cpu;               // for a benchmark row: the device that its sizes suit

@@ -88,24 +88,23 @@ class Graph {
   void* executable_ = nullptr;
 };
 
-// Times pieces of work with the clock of the device, in the order in which they are queued. The host does not wait.
-// A lap may end inside a captured graph: each replay then takes its time again, so the stopwatch must outlive the last
-// replay.
+// Measures the GPU time of consecutive pieces of work (laps) with CUDA events; the host does not wait. A lap may end in
+// a captured graph: each replay then records its event again, so the stopwatch must outlive the last replay.
 class Stopwatch {
  public:
   Stopwatch() = default;
   ~Stopwatch();
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
-  void start();                      // the first lap begins here; not in a capture
-  void lap();                        // a lap ends here, and the next one begins
-  void clear() { laps_ = 0; }        // forgets the laps; the graphs that have them must not be replayed any more
+  void start();                      // begins the first lap; not during capture
+  void lap();                        // ends a lap and begins the next one
+  void clear() { laps_ = 0; }        // graphs that record these laps must not be replayed afterwards
   std::vector<double> laps() const;  // seconds of each lap. Waits for the device.
 
  private:
   void record(size_t index);
 
-  std::vector<void*> events_;  // the start, and the end of each lap; kept for the next laps
+  std::vector<void*> events_;  // the start, then the end of each lap; reused after clear()
   size_t laps_ = 0;
 };
 

@@ -27,7 +27,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class D>
 using Vec = hn::Vec<D>;
 
-// Whether there are 32 vector registers (AVX-512, arm64), not 16: register tiles have twice the rows.
+// Whether the CPU has 32 vector registers (AVX-512, arm64) instead of 16. Register tiles then have twice the rows.
 constexpr bool kManyRegisters = HWY_MAX_BYTES >= 64 || HWY_ARCH_ARM_A64;
 
 // Loads the first n (< Lanes) elements and sets the others to zero. Does not access memory after element n - 1.
@@ -98,9 +98,9 @@ HWY_INLINE void store_first(Vec<D> v, D d, Bf16* HWY_RESTRICT p, int64_t n) {
 }
 
 #if HWY_TARGET <= HWY_AVX3
-// The bf16 instructions of AVX-512 (AVX512_BF16), which Highway has no name for: only for processors with
-// has_bf16_dot(). An operand is a vector of pairs: each 32-bit lane holds two bf16, the one of the lower index in the
-// lower half. Subnormal numbers count as 0.
+// AVX512_BF16 instructions, which Highway does not expose; call these only if has_bf16_dot(). An operand is a vector of
+// pairs: each 32-bit lane holds two bf16, the one with the lower index in the lower half. The instructions treat
+// subnormal numbers as 0.
 
 // sum + a_low * b_low + a_high * b_high for each lane, in f32.
 HWY_INLINE Vec<hn::ScalableTag<float>> add_pair_products(Vec<hn::ScalableTag<float>> sum,
@@ -109,7 +109,7 @@ HWY_INLINE Vec<hn::ScalableTag<float>> add_pair_products(Vec<hn::ScalableTag<flo
   asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
   return sum;
 }
-// v rounded to bf16, nearest even: the bits of 16 elements.
+// The bits of v rounded to bf16, to nearest even.
 HWY_INLINE hn::Vec<hn::Rebind<uint16_t, hn::ScalableTag<float>>> round_to_bf16(Vec<hn::ScalableTag<float>> v) {
   hn::Vec<hn::Rebind<uint16_t, hn::ScalableTag<float>>> bits;
   asm("vcvtneps2bf16 %1, %0" : "=v"(bits.raw) : "v"(v.raw));
@@ -118,7 +118,7 @@ HWY_INLINE hn::Vec<hn::Rebind<uint16_t, hn::ScalableTag<float>>> round_to_bf16(V
 HWY_INLINE void store_rounded(Vec<hn::ScalableTag<float>> v, Bf16* p) {
   hn::StoreU(round_to_bf16(v), hn::Rebind<uint16_t, hn::ScalableTag<float>>(), &p->bits);
 }
-// The pairs of two vectors of bf16.
+// Interleaves two vectors of bf16 into pairs.
 template <class D, class Bits = hn::Vec<hn::Rebind<uint16_t, D>>>
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> pair_of(D, Bits low, Bits high) {
   const hn::RebindToUnsigned<D> du;

@@ -1,5 +1,5 @@
 // Activation functions and their gradients as functors, for elementwise.cuh: F{}(x) and FGradient{}(dy, x). The
-// formulas are in ops/elementwise.hpp. NaN propagates. The functors of GELU know the dtype in memory.
+// formulas are in ops/elementwise.hpp. NaN propagates. The template parameter T of GELU is the dtype in memory.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -18,8 +18,8 @@ __device__ inline float bounded_square(float x) {
   const float square = x * x;
   return square > 900.0f ? 900.0f : square;
 }
-// T: the dtype in memory. The relative error of __expf grows with its argument, up to 1e-5: far below a rounding to
-// bf16.
+// T: the dtype in memory. For bf16, __expf is exact enough: its relative error grows with the argument, but only to
+// 1e-5, far below the rounding error of bf16.
 template <class T>
 __device__ inline float gelu_gate(float x, float square) {
   const float argument = -x * (square * (kTwoRoot * kCubic) + kTwoRoot);

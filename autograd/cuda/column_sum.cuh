@@ -32,8 +32,8 @@ struct PartialSum {
   const float* partial;
 };
 
-// Threads: 32 columns x 32 slots; a slot adds every 32nd partial row, slot 0 then adds the slots in order. The second
-// thread block of a column is for another vector. Memory: `partial` is read once, usually from L2, where it has just
+// Threads: 32 columns x 32 slots; a slot adds every 32nd partial row, slot 0 then adds the slots in order. Thread
+// blocks with blockIdx.y = 1 compute the second sum. Memory: `partial` is read once, usually from L2, where it has just
 // been written.
 template <int Slots, int Threads = kPartialColumns* Slots>
 __global__ void __launch_bounds__(Threads)
@@ -70,7 +70,7 @@ class PartialRows {
   void finish() const {
     if (total_) launch_sum(sum(), nullptr);
   }
-  // Both totals in one launch; they have the same number of chunks and columns.
+  // Computes both totals in one launch. Both have the same number of chunks and columns.
   static void finish(const PartialRows& a, const PartialRows& b) {
     if (!a.total_ || !b.total_) {
       a.finish();

@@ -143,8 +143,8 @@ struct Plan {
     int found = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(blas(), operation.get(), b.get(), a.get(), c.get(),
                                                                  c.get(), preference.get(), 1, &result, &found);
-    // Some cuBLASLt versions reject an epilogue that they do not have for a shape, such as a bias where a matrix has
-    // one row or column, with the status of a wrong argument.
+    // Some cuBLASLt versions report CUBLAS_STATUS_INVALID_VALUE if they do not support an epilogue for a shape, such as
+    // a bias for a matrix with one row or column.
     const bool may_be_refused = kind.bias || kind.gelu;
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_INVALID_VALUE && may_be_refused)) return;
     check(status, "choose an algorithm");

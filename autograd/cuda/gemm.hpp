@@ -13,7 +13,7 @@ namespace heed::cuda {
 // C = op(A) op(B) + bias, or C += op(A) op(B); all matrices are dense and row-major.
 //   op(A) (m, k): A is (m, k), transposed (k, m)    op(B) (k, n): B is (k, n), transposed (n, k); both f32 or both bf16
 //   C (m, n): dtype of A, or f32 for bf16 A    bias (n) f32, not with `add`; for a bf16 C it is rounded to bf16 first
-//   bias_copy (n): the bias rounded to bf16, optional; without it a bf16 C takes one more launch
+//   bias_copy (n): the bias rounded to bf16, optional; without it, a bf16 C with a bias takes one more launch
 // A, B and C may be `batches` matrices each, adjacent in memory, which are multiplied one by one; without a bias then.
 // More than 65535 batches are several calls of the library.
 struct Gemm {
@@ -26,8 +26,8 @@ struct Gemm {
 };
 
 // Throws DTypeError, DeviceError, ShapeError. Dimensions may be 0, but a bias with k = 0 throws ShapeError, and so does
-// a bias with several batches. Returns false where the library has no product with this bias: a kernel has put it into
-// C before.
+// a bias with several batches. Returns false if cuBLASLt has no algorithm with this bias; a separate kernel then
+// wrote the bias to C before the GEMM.
 bool gemm(Context& context, const Gemm& product);
 
 // gemm(), and y = gelu(C) with the tanh approximation, in one kernel (cuBLASLt's GELU_AUX epilogues). Returns false,

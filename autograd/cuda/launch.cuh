@@ -44,11 +44,11 @@ void launch(void (*kernel)(Parameters...), const LaunchShape& shape, std::type_i
   check(cudaLaunchKernelEx(&config, kernel, arguments...), "launch a kernel");
 }
 
-// The thread blocks of a kernel without dynamic shared memory that run on the device at the same time.
+// How many thread blocks of a kernel without dynamic shared memory can be resident on the device.
 template <class... Parameters>
 int64_t resident_blocks(void (*kernel)(Parameters...), int threads) {
   int blocks = 0;
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, 0), "ask for resident thread blocks");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, 0), "query the occupancy of a kernel");
   return int64_t{blocks} * multiprocessors();
 }
 

@@ -4,14 +4,13 @@
 // Threads: a warp keeps a row of up to 512 elements in registers, a thread block of 128 or 512 threads one of up to
 // 2048 or 8192; longer rows: norm_rows_wide.cuh. The next row is prefetched during the computation of a row.
 //
-// Forward: as many thread blocks as run at the same time; each thread group strides over rows. Weight and bias stay in
-// registers or in the L1 cache. Memory: x read once, y written once, 4 bytes per element in bf16, 8 in f32, and 4 bytes
-// per row for each statistic. About 8 operations per element, memory-bound.
-// Backward: a thread block processes a chunk of at least 16 rows and sums dweight and dbias of the chunk in registers;
-// the partial sums of the chunks are added in order, see column_sum.cuh. Memory: dy and x read, dx written, 6 or 12
-// bytes per element, and half a byte for each of the two partial sums, which usually stay in L2. About 15 operations
-// per element, memory-bound.
-// The bits depend on the shape, and on whether all tensors, weight and bias included, are aligned for vectors.
+// Forward: at most as many thread blocks as can be resident; each thread group strides over rows. Weight and bias stay
+// in registers or in the L1 cache. Memory: x read once, y written once, 4 bytes per element in bf16, 8 in f32, and 4
+// bytes per row for each statistic. About 8 operations per element, memory-bound. Backward: a thread block processes a
+// chunk of at least 16 rows and sums dweight and dbias of the chunk in registers; the partial sums of the chunks are
+// added in order, see column_sum.cuh. Memory: dy and x read, dx written, 6 or 12 bytes per element, and half a byte for
+// each of the two partial sums, which usually stay in L2. About 15 operations per element, memory-bound. The bits
+// depend on the shape, and on whether all tensors, including weight and bias, are aligned for vectors.
 #pragma once
 
 #include "autograd/cuda/norm_rows_wide.cuh"
@@ -25,14 +24,14 @@ template <int Group, int Held, int N>
 struct RowPlan {
   static constexpr int kGroup = Group, kHeld = Held, kWidth = N, kVectors = Held / N;
   static constexpr int kGroups = Group == kWarp ? 8 : 1, kThreads = Group * kGroups;
-  // Forward: registers for 32 or more warps on a multiprocessor, whose prefetched rows are about the bytes in flight
-  // that memory needs.
+  // Forward: limits the registers so that at least 32 warps (16 without vectors) fit on a multiprocessor. Their
+  // prefetched rows are about as many bytes in flight as memory needs for its full bandwidth.
   static constexpr int kForwardBlocks = (N == 1 ? 16 : Held == 8 ? 36 : 32) * kWarp / kThreads;
-  // Backward: whether the registers suffice to read the gradient that dx is added to before the reductions.
+  // Backward: whether enough registers are free to load the gradient that dx is added to before the reductions.
   static constexpr bool kReadsEarly = N > 1 && (Held == 8 || (N == 8 && Group == kWarp));
 };
-// Thread blocks of the backward pass that a multiprocessor must have registers for: as many as fit without spills. A
-// LayerNorm also sums dbias.
+// Backward: the thread blocks per multiprocessor that the registers must allow, as many as fit without spills.
+// LayerNorm (Centered) needs more registers, because it also sums dbias.
 template <class Plan, bool Centered>
 constexpr int kBackwardBlocks = Plan::kWidth > 1 && Plan::kHeld == 8
                                     ? (Plan::kWidth == 8 && !Centered ? 24 : 20) * kWarp / Plan::kThreads
@@ -76,7 +75,7 @@ struct HeldRow {
     for_each_vector<Plan>(columns, [&](int v, int column) { vector[v] = cuda::fetch<Plan::kWidth>(row + column); });
   }
 };
-// N adjacent parameters; nullptr: all are `absent`.
+// N adjacent parameters; all are `absent` if the pointer is null.
 template <int N>
 __device__ __forceinline__ Floats<N> parameters_at(const float* parameters, float absent, int column) {
   if (parameters != nullptr) return load<N>(parameters + column);
@@ -95,8 +94,8 @@ struct HeldFloats {
   }
 };
 
-// A parameter vector: kept in registers, or read from the L1 cache for each row. 16 elements a thread would leave
-// registers for fewer rows in flight.
+// A parameter vector, kept in registers, or read from the L1 cache for each row: 16 elements per thread in registers
+// would leave room for fewer rows in flight.
 template <class Plan, bool Kept = Plan::kHeld <= 8>
 class RowParameters {
  public:

@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kWideThreads) norm_sum_wide_kernel(Differentia
       dbias.value[i] += dys.value[i];
     }
   }
-  // nvcc sees from the product with N that the vectors are aligned.
+  // The product with N tells nvcc that the vectors are aligned.
   const int64_t to = (chunk * (p.columns / N) + vector) * N;
   if (p.dweight != nullptr) store<N>(p.dweight + to, dweight);
   if (p.dbias != nullptr) store<N>(p.dbias + to, dbias);

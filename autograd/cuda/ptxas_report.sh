@@ -1,7 +1,7 @@
 #!/bin/sh
-# ptxas_report.sh COMPILER ARGUMENT... -o OBJECT: compiles, with ptxas -v, and keeps what ptxas says of the kernels in
-# OBJECT.ptxas, where tests/cuda/machine_code_test.py reads it: a build that has nothing to compile prints nothing. The
-# compiler may be ccache with its own: it prints what it has kept.
+# ptxas_report.sh COMPILER ARGUMENT... -o OBJECT: runs the compiler and moves the output of `ptxas -v` from stderr to
+# OBJECT.ptxas, where tests/cuda/machine_code_test.py reads it. The file is needed because a build that has nothing to
+# compile prints nothing. COMPILER may be ccache, which prints the output that it has cached.
 object=
 before=
 for argument; do

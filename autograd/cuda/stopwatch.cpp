@@ -1,4 +1,4 @@
-// The stopwatch of the device: CUDA events in the stream of all work.
+// cuda::Stopwatch: CUDA events in heed's stream.
 #include "autograd/core/cuda_backend.hpp"
 #include "autograd/cuda/runtime.hpp"
 
@@ -11,7 +11,8 @@ cudaEvent_t new_event() {
   return event;
 }
 
-// In a capture the record becomes a node of the graph; without the flag the event would only order captured work.
+// During capture, cudaEventRecordExternal makes the record a node of the graph; without this flag the event would only
+// order captured work.
 void record_event(cudaEvent_t event) {
   cudaStreamCaptureStatus status{};
   check(cudaStreamIsCapturing(stream(), &status), "query a stream");

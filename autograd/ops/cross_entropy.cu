@@ -1,6 +1,6 @@
 // Threads: a thread group per row: a warp, or a thread block of 512 for rows of more than 2048 logits. Each
-// thread reads 16 bytes at a time, whatever the alignment of the row. One thread block counts and checks the targets
-// before, and one adds the losses of the rows afterwards.
+// thread reads 16 bytes at a time, whatever the alignment of the row. Before these,
+// one thread block counts and checks the targets; after them, one adds the losses of the rows.
 //
 // Forward: reads the logits once, 2 or 4 bytes per element. Online softmax: one exponential per element and one per
 // vector (to rescale the sum to the largest logit so far), and about 6 more operations per element; memory-bound.

@@ -28,12 +28,12 @@ struct CrossEntropyOptions {
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
-// Throws what cross_entropy() throws for logits of this shape and dtype, in the name of an operation.
+// Throws what cross_entropy() throws for logits of this shape and dtype; `operation` is the name in the messages.
 void check_cross_entropy(const char* operation, const Shape& logits, DType dtype, const Tensor& targets,
                          const CrossEntropyOptions& options);
 
-// Forward is three steps, in this order; the rows may be a part of those of the targets, and the steps after the first
-// may be repeated. In all options vocab is not 0.
+// Forward is CrossEntropyWeight for all targets, then CrossEntropyRows for one or more chunks of rows, then
+// CrossEntropySum. In `options` of these structs, vocab is not 0.
 
 // Checks the targets (on CUDA without an exception: cuda/token_check.cuh) and counts them.
 struct CrossEntropyWeight {
@@ -55,7 +55,7 @@ struct CrossEntropyRows {
   CrossEntropyOptions options = {};
 };
 struct CrossEntropySum {
-  TensorRef loss = {};  // the sum of the losses times weight
+  TensorRef loss = {};  // weight times the sum of the losses
   ConstTensorRef losses = {}, weight = {};
 };
 struct CrossEntropyBackward {

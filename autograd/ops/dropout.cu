@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t row = group / groups_per_row, first = (group - row * groups_per_row) * N;
   const int64_t padded = (mask.columns + kWords - 1) / kWords * kWords;
   const auto counter = static_cast<uint64_t>(((mask.first_row + row) * padded + first) / kWords);
-  // The same offset where columns is a multiple of N, but as a product from which nvcc sees that the vector is aligned.
+  // Both forms are the same offset if columns is a multiple of N. The product with N tells nvcc that it is aligned.
   const int64_t offset = Vector ? group * N : row * mask.columns + first;
   const auto pick = [&](uint32_t word, float value, float rest) {
     return word >= mask.threshold ? value * mask.scale + rest : rest;

@@ -68,7 +68,7 @@ void write(const char* name, const GradientSink& out, F f, const Inputs&... inpu
     elementwise_into<T>(out, f, elements<T>(inputs)...);
   });
 }
-// The same for a functor that knows the dtype.
+// The same for a functor that is a template on the dtype in memory.
 template <template <class> class F, class... Inputs>
 void write_by_dtype(const char* name, const GradientSink& out, const Inputs&... inputs) {
   if (!out) return;

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= elements_of_batch) return;
   const Floats<N> position = load<N>(positions + i);
   for (int64_t batch = blockIdx.y; batch < batches; batch += gridDim.y) {
-    const int64_t at = (batch * (elements_of_batch / N) + i / N) * N;  // nvcc sees that the vector is aligned
+    const int64_t at = (batch * (elements_of_batch / N) + i / N) * N;  // "* N" tells nvcc that the vector is aligned
     Floats<N> sum = load<N>(x + at);
 #pragma unroll
     for (int j = 0; j < N; ++j) sum.value[j] += position.value[j];

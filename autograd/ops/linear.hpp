@@ -2,8 +2,8 @@
 //   x (..., K) f32|bf16|f64    weight (N, K) as x    bias (N) as x (f32 for bf16), optional    y (..., N) as x
 //   dx = dy weight    dweight = dy^T x    dbias = column sums of dy, in a fixed order; dweight and dbias are f32 for
 //   bf16. Saves x and weight for backward.
-//   bias_copy (N): bias rounded to bf16, optional, for bf16 only. On CUDA the product adds the bias in bf16: a caller
-//   that keeps the copy saves the launch that rounds it.
+//   bias_copy (N): bias rounded to bf16, optional, for bf16 only. The CUDA GEMM adds the bias in bf16; without
+//   bias_copy it takes one more launch to round it.
 // linear_gelu: y = gelu(u), u = x weight^T + bias, gelu in the tanh form (elementwise.hpp): the first half of an MLP.
 //   Inputs and dtypes as linear.    du = dy gelu'(u), then dx, dweight and dbias as linear, from du
 //   In bf16, gelu is applied to u rounded to bf16, as if linear and gelu were separate operations; only the fused GEMM
@@ -20,7 +20,7 @@ namespace heed {
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& bias_copy = {});
 Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& bias_copy = {});
 
-// Throws what linear() throws for these inputs, in the name of an operation.
+// Throws what linear() throws for these inputs; `operation` is the name in the messages.
 void check_linear(const char* operation, const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Tensor& bias_copy = {});
 

@@ -1,9 +1,9 @@
 // linear: three GEMMs; dbias is summed in chunks of rows whose number depends on the shape only.
 //
-// linear_gelu: gelu is an epilogue of the GEMM: as soon as a part of u is complete (in heed's own GEMMs, while it is in
-// cache), y = gelu(u) is written and, in f32 and f64, u is overwritten with the derivative gelu'(u), so backward needs
-// no exponential. Saves 2 % of a training step of a small model. bf16 saves u, because gelu'(u) would have to be
-// rounded to bf16.
+// linear_gelu runs gelu as an epilogue of the GEMM: as soon as a part of u is complete (in heed's own GEMMs, while it
+// is in cache), the epilogue writes y = gelu(u). In f32 and f64 it also overwrites u with the derivative gelu'(u), so
+// backward needs no exponential; this saves 2 % of a training step of a small model. bf16 saves u, because gelu'(u)
+// would have to be rounded to bf16.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/ops/linear_cpu.cpp"
 #include <hwy/foreach_target.h>

@@ -13,11 +13,11 @@ namespace {
 
 constexpr const char* kName = "linear_cross_entropy";
 
-// The inputs of a call, as matrices, and what its forward keeps for backward.
+// The inputs of a call, as matrices, and the statistics that forward saves for backward.
 struct Call {
   Tensor x = {}, weight = {}, targets = {};               // (rows, K), (V, K), (rows)
   Tensor row_max = {}, row_sum = {}, target_weight = {};  // as cross_entropy saves them
-  Tensor losses = {};                                     // (rows), until they are added
+  Tensor losses = {};                                     // (rows), until their sum is computed
   CrossEntropyOptions options = {};
   double softcap = 0;
   int64_t chunk = 1;  // rows
@@ -43,7 +43,7 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& targets, const L
                       targets.shape());
 }
 
-// The bytes of a row of logits, and of their gradient if it needs memory, too.
+// The bytes of a row of logits, and of their gradient unless it overwrites them.
 int64_t row_bytes(int64_t vocab, DType dtype, const LinearCrossEntropyOptions& options) {
   return vocab * size_bytes(dtype) * (options.softcap > 0 ? 2 : 1);
 }
@@ -69,7 +69,7 @@ Call make_call(const Tensor& x, const Tensor& weight, const Tensor& targets, con
       given.losses ? given.losses.slice(0, {rows}) : empty({rows}, DType::f64, c.device(), MemoryCategory::workspace);
   c.target_weight = empty({}, DType::f64, c.device());
   c.chunk = rows_of_chunk(rows, row_bytes(c.vocab(), x.dtype(), given), given.chunk_bytes);
-  // The targets in their own shape, for the position in an error.
+  // The targets keep their shape, because an error shows the position in it.
   HEED_DISPATCH(c.device(), cross_entropy_weight,
                 {.weight = c.target_weight.ref(), .targets = targets, .options = c.options});
   return c;
@@ -81,7 +81,7 @@ Tensor rows_of(const Tensor& tensor, int64_t first, int64_t count) {
   return tensor.slice(first * columns, tensor.rank() == 1 ? Shape{count} : Shape{count, columns});
 }
 
-// The same of the gradient of x, whatever the shape of x.
+// The same rows of the gradient of x, which may have more than two dimensions.
 GradientSink rows_of(const GradientSink& dx, int64_t first, int64_t count) {
   if (!dx) return {};
   const int64_t columns = dx.ref.shape.columns();
@@ -123,12 +123,12 @@ void add_losses(const Call& c, const TensorRef& loss) {
   HEED_DISPATCH(c.device(), cross_entropy_sum, {.loss = loss, .losses = c.losses, .weight = c.target_weight});
 }
 
-// Overwrites the logits of a chunk, and writes or accumulates its part of the gradients.
+// Computes the gradients of a chunk. Without a softcap, dlogits overwrites the logits.
 class Differentiation {
  public:
   Differentiation(const Call& call, const Tensor& dloss, Gradients& gradients)
       : c_(call), dloss_(dloss), dx_(gradients.sink(0)), dweight_(gradients.sink(1, {.accumulation_dtype = true})) {
-    // The backward of softcap needs its result and the gradient of that.
+    // The backward of softcap reads its result, so the gradient cannot overwrite the logits.
     if (c_.softcap > 0) {
       memory_ = empty({c_.chunk, c_.vocab()}, c_.x.dtype(), c_.device(), MemoryCategory::workspace);
     }

@@ -35,7 +35,7 @@ std::vector<S> reference(const ReferenceInputs<S>& in, const LinearCrossEntropyO
   return {loss / S(given > 0 ? given : static_cast<double>(counted))};
 }
 
-// x without its last dimension has the shape of the targets.
+// The targets have the shape of x without its last dimension.
 OpSample sample(const Shape& x, int64_t columns, int32_t limit, const LinearCrossEntropyOptions& options = {}) {
   Shape targets;
   for (int i = 0; i + 1 < x.rank(); ++i) targets = targets.with_appended(x[i]);

@@ -1,4 +1,4 @@
-// A text in an error message that may be of any length.
+// Shortens a text from a file for an error message.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace heed::data {
 
-// quoted_text() of the first 120 bytes, without a character that goes on after them.
+// quoted_text() of at most the first 120 bytes, cut at the end of a character.
 inline std::string quoted_start(std::string_view text) {
   constexpr size_t kShown = 120;
   if (text.size() <= kShown) return quoted_text(text);

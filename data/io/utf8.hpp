@@ -22,7 +22,7 @@ struct Utf8Step {
 //               are the bytes that one U+FFFD replaces
 Utf8Step next_character(std::string_view text);
 
-// The bytes of text without an incomplete character at its end.
+// The size of the text in bytes, without an incomplete character at its end.
 size_t size_of_whole_characters(std::string_view text);
 
 // Throws ValueError for a surrogate and above U+10FFFF.

@@ -253,7 +253,7 @@ bool splits_at(const WordPattern& pattern, std::string_view text, std::span<cons
 
 int64_t ByteLevelBpe::safe_cut(std::string_view text) const {
   if (has_end_token()) return static_cast<int64_t>(text.rfind('\n') + 1);  // npos + 1 is 0
-  // The bytes after these may become a character.
+  // An incomplete character at the end waits for its next bytes.
   text = text.substr(0, size_of_whole_characters(text));
   // A text may be cut where a run begins.
   size_t begin = 0;

@@ -41,7 +41,7 @@ class WordPattern {
     };
     // The first match that begins at `from` or later. Throws DataError if it takes too many steps.
     Match next(int64_t from) { return match(from, false); }
-    // The same for the beginning of a longer text: partial if the text after the end could change the match.
+    // The same for the beginning of a longer text: `partial` if the text that follows could change the match.
     Match next_of_prefix(int64_t from) { return match(from, true); }
 
    private:

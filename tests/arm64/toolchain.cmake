@@ -1,5 +1,5 @@
-# Cross compilation for arm64 Linux. HEED_SYSROOT is the folder of a Debian arm64 system, as sysroot.sh makes it; empty:
-# the libraries were installed next to those of this machine (apt-get install libfmt-dev:arm64 ...).
+# Cross-compilation for arm64 Linux. HEED_SYSROOT is the folder that sysroot.sh has filled. If it is empty, the arm64
+# libraries must be installed on this machine (apt-get install libfmt-dev:arm64 ...).
 set(HEED_SYSROOT "" CACHE PATH "Folder with the arm64 libraries")
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES HEED_SYSROOT)
 set(CMAKE_SYSTEM_NAME Linux)
@@ -13,7 +13,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)  # programs of this machine, such a
 foreach(kind LIBRARY INCLUDE PACKAGE)
   set(CMAKE_FIND_ROOT_PATH_MODE_${kind} ONLY)
 endforeach()
-# pkg-config knows nothing of CMake's folders.
+# pkg-config does not search CMAKE_SYSROOT.
 set(ENV{PKG_CONFIG_LIBDIR}
   ${HEED_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${HEED_SYSROOT}/usr/share/pkgconfig)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${HEED_SYSROOT})

@@ -1,5 +1,5 @@
-// The fused head and loss against the separate operations, in one chunk and in several, and its backward in the same
-// call. Its gradients against finite differences and its errors: EveryOp.
+// Compares linear_cross_entropy, in one chunk and in several, and its fused backward with the separate operations.
+// EveryOp tests its gradients against finite differences, and its errors.
 #include "autograd/ops/linear_cross_entropy.hpp"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ using Outcome = std::vector<Values>;
 template <class F>
 Outcome outcome(DType dtype, F run) {
   const Inputs in = inputs(dtype);
-  const Tensor loss = run(in, scale(in.x, 0.5));  // the gradient of a result and not of a leaf
+  const Tensor loss = run(in, scale(in.x, 0.5));  // x is then the result of an operation, not a leaf
   return {{loss.item()}, in.x.grad().values(), in.weight.grad().values()};
 }
 
@@ -68,7 +68,7 @@ Outcome at_once(DType dtype, const Options& options) {
   });
 }
 
-// 8 rows at a time, of at most as many bytes as in f32.
+// Options for chunks of 8 rows.
 Options in_chunks(DType dtype, double softcap) {
   return {.softcap = softcap, .chunk_bytes = 8 * kVocab * size_bytes(dtype) * (softcap > 0 ? 2 : 1)};
 }
@@ -161,7 +161,7 @@ TEST(LinearCrossEntropy, LossesOfTheTargets) {
               kF32 * losses[7]);
 }
 
-// The vocabulary of GPT-2 and a narrow x; all logits would take 103 MB.
+// With the vocabulary of GPT-2 and a narrow x, all logits would take 103 MB.
 TEST(LinearCrossEntropy, ExtraMemoryIsBounded) {
   constexpr int64_t kManyRows = 512, kColumns = 50257, kNarrow = 8;
   for (const double softcap : {0.0, 30.0}) {

@@ -156,7 +156,7 @@ TEST(Tape, LeavesAddIntoThePresetSlice) {
   EXPECT_EQ(flat.values(), (Values{100, 115, 110, 100, 106, 98, 100}));
 }
 
-// The old gradient is NaN, so that a kernel that adds to it shows.
+// The old gradient is NaN, so a kernel that adds to it gives NaN.
 TEST(Tape, AResetGradientStandsForZeros) {
   using Op = std::function<Tensor(const Tensor&)>;
   const Op pass = [](const Tensor&t) { return plus(t, t); }, fresh = [](const Tensor&t) { return times(t, t); },

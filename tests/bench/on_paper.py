@@ -1,16 +1,16 @@
-"""A training step on one H200, on paper: what each operation moves and computes, and how long it should take at rates
-that others have published. heed has not run on a card yet; what check.sh measures there is compared with this table.
+"""A roofline estimate of a training step on one H200: bytes and FLOPs of each operation, and the time that it should take
+at published rates. heed has not run on a GPU yet; compare this table with what check.sh measures on one.
 
     on_paper.py >tests/bench/results/DATE-h200-on-paper.md
 
-Each rate has its source in the text that is printed. Launches are those that the CUDA emulation counted in a step of two
-layers, times the layers; a GEMM is one launch.
+The printed text names the source of each rate. The CUDA emulation counted the launches, in a step of a model with two
+layers; a GEMM counts as one launch.
 """
 
 import dataclasses
 import math
 
-COPY, MEMORY_SHARE = 4.3e12, 0.85  # bytes/s, read and written; the share that a memory-bound kernel reaches
+COPY, MEMORY_SHARE = 4.3e12, 0.85  # bytes read and written per second; the share of it that a memory-bound kernel reaches
 PEAK = 790e12  # FLOP/s of a bf16 GEMM of 8192^3
 GEMM_RATE, GEMM_START = 810e12, 6e-6
 CHUNK = 60e6  # bytes, of linear_cross_entropy
@@ -18,7 +18,7 @@ LAUNCH = 1.2e-6
 # Causal attention with heads of 64, TFLOP/s by T: forward, and backward of five products.
 FORWARD = {256: 130, 512: 180, 1024: 229, 2048: 262, 4096: 284, 8192: 295}
 BACKWARD = {256: 105, 512: 140, 1024: 180, 2048: 215, 4096: 248, 8192: 260}
-DROPOUT = {"attention": 1.7, "attention backward": 1.5}  # random bits: instructions with them over those without
+DROPOUT = {"attention": 1.7, "attention backward": 1.5}  # instructions with random bits / without
 
 
 @dataclasses.dataclass
@@ -121,7 +121,7 @@ def rows_of(s):
         yield Row("dropout, forward and backward", 2, 1, 2 * tensor)
     yield Row("layer_norm backward", 2 * n + 1, 2, 4 * tensor)
     yield Row("add_positions backward", 1, 1, tensor)
-    # The sums of runs of equal tokens, four levels one after the other, read rows one by one.
+    # 20 us: the sums of runs of equal tokens have four levels, one after the other, which read rows one by one.
     yield Row("embedding backward", 1, 6, tensor + 8.0 * min(s.rows, s.vocabulary) * c, seconds=20e-6)
     yield Row("gradient norm", 1, 6, 4 * parameters)
     yield Row("AdamW, with bf16 copies", 1, 2, 30 * parameters)
@@ -149,24 +149,23 @@ def table(s):
 
 TEXT = """# One H200, on paper: nothing here was measured
 
-Printed by `tests/bench/on_paper.py`. What a training step in bf16 has to move and to compute, how long that takes at least
-on one NVIDIA H200 (*bound*: the larger of bytes / 4.3 TB/s and FLOPs / 790 TFLOP/s, both measured on such a card), and how
-long it should take (*expected*) if heed's kernels are as fast as those that others have published. `tests/gpu/check.sh`
-prints the times of the device for each row. **A row that takes more than 1.3 times what is expected refutes this table, or
-shows a kernel that is slower than its peers**; look there first.
+`tests/bench/on_paper.py` prints this roofline estimate of a bf16 training step on one NVIDIA H200. *Bound* is the least time:
+the larger of bytes / 4.3 TB/s and FLOPs / 790 TFLOP/s, two rates that were measured on an H200. *Expected* is the time if
+heed's kernels are as fast as published ones. `tests/gpu/check.sh` measures the GPU time of each operation. **If an operation
+takes more than 1.3 times the expected time, this table is wrong or the kernel is slower than its peers**; look there first.
 
 | rate | source |
 |---|---|
 | memory-bound kernels: 85 % of a copy | QuACK's softmax, RMSNorm and cross-entropy reach 3.0 of 3.35 TB/s on an H100 (90 %), compiled PyTorch 57 to 60 % |
 | a GEMM takes 6 µs + FLOPs / 810 TFLOP/s | fitted to XLA's table of bf16 GEMMs on sm_90: 4096³ 783 TFLOP/s, 2048³ 632, 4096 x 512 x 512 239, 1024 x 256 x 1024 68, 512 x 256 x 256 11. It gives 781, 633, 249, 81 and 11. No entry has K = 384: those rows may take longer, since a tile has six steps along K only |
-| causal attention, heads of 64: 229 TFLOP/s forward and 180 backward at T 1024, 284 and 248 at 4096 | FlashAttention-2 on an H100: forward from the figure of the FlashAttention-3 paper, backward from its own chart of both (192 and 257 TFLOP/s). Of the other lengths forward is published from 512 on; the rest is interpolated, and at 256 extrapolated. heed's kernels use the same instruction (mma.sync) |
-| attention with dropout: 1.7 and 1.5 times as long | counted: instructions for the random bits in heed's machine code, no publication |
+| causal attention, heads of 64: 229 TFLOP/s forward and 180 backward at T 1024, 284 and 248 at 4096 | FlashAttention-2 on an H100: forward from the figure of the FlashAttention-3 paper, backward from its own chart of both (192 and 257 TFLOP/s). For other lengths, forward is published from 512 on; the other rates are interpolated, those at 256 extrapolated. heed's kernels use the same instruction (mma.sync) |
+| attention with dropout: 1.7 and 1.5 times as long | not published: counted instructions for the random bits in heed's machine code |
 | 1.2 µs for a launch in a graph, on top of the work | an assumption: 1.0 to 1.3 µs |
 
-Bytes: each input read and each result written once, activations in bf16, also where the L2 cache (60 MB) still has them.
-The backward of LayerNorm also reads the gradient of the residual and adds to it. Gradients of weights are f32: the first
-contribution writes them, the next ones, such as those of the later chunks of the head, read and write them. AdamW reads 16
-bytes for each parameter and writes 12 and the bf16 copy, 2.
+Bytes: each input is read once and each result written once, even if the L2 cache (60 MB) still holds it. Activations are
+bf16. The backward of LayerNorm also reads the gradient of the residual, which it adds to dx. Gradients of weights are f32;
+the first contribution overwrites them, the later chunks of the head add to it. AdamW reads 16 bytes per parameter and
+writes 14, of which 2 are the bf16 copy.
 """
 
 SHAPES = [
@@ -184,8 +183,8 @@ def attention_alone():
         forward, backward = attention(s)
         print(f"| {16384 // length} x {length} | {forward.flops / 1e9:.1f} | {forward.expected() * 1e6:.0f} "
               f"| {backward.flops / 1e9:.1f} | {backward.expected() * 1e6:.0f} | |")  # fmt: skip
-    print("\n`heed bench` counts the backward as four products, so that its GFLOP/s compare with"
-          "\n`tests/bench/compare_torch.py`; papers, and this table, count five.")  # fmt: skip
+    print("\n`heed bench` counts the backward as four products, so that its GFLOP/s are comparable"
+          "\nwith `tests/bench/compare_torch.py`; papers and this table count five.")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ namespace {
 class Bench : public test::CudaTest {
  protected:
   void TearDown() override {
-    forget_bench_values();  // suites without a pool, in the same process, want no memory in use
+    forget_bench_values();  // other suites in this process expect that no device memory is in use
     CudaTest::TearDown();
   }
 };
@@ -77,8 +77,8 @@ TEST_F(Bench, ValuesRepeatABlock) {
   }
 }
 
-// A lap in a graph counts for each replay: were its time that of the capture or of the replay before, a start after it
-// would make it negative.
+// Each replay of a graph records its laps again. A time from the capture or from an earlier replay would lie before the
+// new start and give a negative lap.
 TEST_F(Bench, TheStopwatchRunsInReplays) {
   const Tensor x = full({300}, DType::f32, 0.0, Device::cuda);
   cuda::Stopwatch stopwatch;
@@ -121,7 +121,7 @@ TEST_F(Bench, WarmsUpWithReplaysAfterASlowStep) {
   EXPECT_EQ(trainer.step(), before);
 }
 
-// From the first step on, which is eager, then captured and replayed; and after steps whose graph has no profile.
+// Profiles from the first step on (eager, then captured, then replayed), and after steps whose graph has no profile.
 TEST_F(Bench, AStepIsTakenApart) {
   for (const int before : {0, 3}) {
     SCOPED_TRACE(before);
@@ -155,7 +155,7 @@ TEST_F(Bench, AStepIsTakenApart) {
   }
 }
 
-// A graph keeps the events that it records, so those of a later profile are others, also at the same address.
+// A graph keeps the events that it records alive, so a later profile cannot get events at the same address.
 TEST_F(Bench, AProfileMayEndBeforeTheGraph) {
   Trainer trainer(test::tiny_config({"device=cuda"}));
   std::optional<StepProfile> profile;

@@ -1,19 +1,19 @@
-"""What nvcc makes of the kernels for sm_90, against limits:
+"""Checks the machine code of the kernels for sm_90 against limits:
 
     machine_code_test.py [--cuobjdump PROGRAM] OBJECT... [--write]
 
-The objects are those of a build with CUDA: OBJECT.ptxas has what ptxas said (autograd/cuda/ptxas_report.sh).
+The objects are those of a build with CUDA. OBJECT.ptxas has the output of ptxas -v (autograd/cuda/ptxas_report.sh).
 
-warps         A kernel needs no more registers than let so many warps run on a multiprocessor of 65536 registers.
-spill_bytes   ptxas spills no more bytes of registers to local memory, stores and loads together.
-narrow_stores The machine code has no more stores to adjacent addresses that one store of 8 or 16 bytes could replace.
-widest_store  The bits of the widest store to global memory are no fewer.
+warps         the least number of warps for which the 65536 registers of a multiprocessor suffice
+spill_bytes   the most bytes that ptxas spills to local memory, stores and loads together
+narrow_stores the most stores to adjacent addresses that one store of 8 or 16 bytes could replace
+widest_store  the least width, in bits, of the widest store to global memory
 
-nvcc splits a vector store into its elements where it does not see that the index is a multiple of the vector, so the
-last two hold that a vector kernel stores 16 bytes at once. They need cuobjdump.
+nvcc splits a vector store into single elements unless it can prove that the index is a multiple of the vector width. The
+last two limits check that a vector kernel stores 16 bytes at once. They need cuobjdump.
 
-A kernel has the limits of default_limits(), or those of its row in kernel_limits.csv. --write makes that table again from
-what nvcc does now; read the difference.
+A kernel has the limits of its row in kernel_limits.csv, or else those of default_limits(). --write rewrites the table from
+this build; review the difference.
 """
 import argparse
 import csv
@@ -25,7 +25,7 @@ import sys
 TABLE = pathlib.Path(__file__).parent / "kernel_limits.csv"
 ARCHITECTURE = "sm_90"
 REGISTERS, SKIPPED = 65536, 77
-# Warps per multiprocessor that a table made by --write asks for; between two of these, registers may move.
+# --write rounds the warps per multiprocessor down to one of these, so that small changes of registers pass.
 STEPS = [40, 32, 24, 20, 16, 12, 8]
 WIDTHS = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128}
 COLUMNS = ["kernel", "warps", "spill_bytes", "narrow_stores", "widest_store"]
@@ -41,7 +41,7 @@ def run(command):
 def report_of(target):
     path = pathlib.Path(f"{target}.ptxas")
     report = path.read_text() if path.exists() else ""
-    if "ptxas info" not in report:  # ptxas says something of a source without kernels, too
+    if "ptxas info" not in report:  # ptxas writes this even for a source without kernels
         sys.exit(f"{path} is missing or empty: remove {target} and build again")
     return report
 
@@ -78,7 +78,7 @@ def stores(listing):
 
 
 def readable(mangled):
-    """Names without namespaces and parameters, such as dropout_kernel<8, true, bf16>."""
+    """Kernel names without namespaces and parameter lists, such as dropout_kernel<8, true, bf16>."""
     lines = subprocess.run(["c++filt"], input="\n".join(mangled), capture_output=True, text=True, check=True).stdout
     names = []
     for line in lines.splitlines():
@@ -105,7 +105,7 @@ def warps_of(registers):
 
 
 def default_limits(name):
-    """Enough warps to hide the latency of memory, no spills, and 16 bytes a store where the first argument is a width."""
+    """Enough warps to hide memory latency, no spills, and 16-byte stores if the first template argument is a width."""
     is_vector = re.match(r"\w+<(RowPlan<\d+, \d+, )?[48]\b", name)
     return {"warps": 40, "spill_bytes": 0, "narrow_stores": 0, "widest_store": 128 if is_vector else 0}
 
@@ -114,17 +114,17 @@ def problems(found, table):
     for name, (registers, spills, narrow, widest) in found.items():
         limit = table.get(name) or default_limits(name)
         if warps_of(registers) < limit["warps"]:
-            yield (f"{name} uses {registers} registers, which let {warps_of(registers)} warps run on a multiprocessor; "
+            yield (f"{name} uses {registers} registers, which allow {warps_of(registers)} warps per multiprocessor; "
                    f"it needs {limit['warps']}, so at most {REGISTERS // 32 // limit['warps'] // 8 * 8} registers")
         if spills > limit["spill_bytes"]:
             yield f"{name} spills {spills} bytes, {limit['spill_bytes']} are allowed"
         if narrow is not None and narrow > limit["narrow_stores"]:
-            yield (f"{name} has {narrow} stores of single elements next to each other, {limit['narrow_stores']} are "
-                   "allowed: let the index of store<N>() be a product with N")
+            yield (f"{name} has {narrow} stores of single elements to adjacent addresses, {limit['narrow_stores']} are "
+                   "allowed: write the index of store<N>() as a product with N")
         if widest is not None and widest < limit["widest_store"]:
             yield f"{name} stores at most {widest} bits at once, it must be {limit['widest_store']}"
     for name in table.keys() - found.keys():
-        yield f"{name} is in the table, but there is no such kernel"
+        yield f"{name} is in {TABLE.name}, but there is no such kernel: remove its row, or run --write"
 
 
 def write_table(found):
@@ -144,13 +144,13 @@ def main():
     parser.add_argument("objects", nargs="*")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--list", action="store_true",
-                        help="print of each kernel: registers, bytes of spills, narrow stores, bits of the widest store")
+                        help="print registers, spilled bytes, narrow stores and the width of the widest store (bits) of each kernel")
     arguments = parser.parse_args()
     if not arguments.objects:
-        print("skipped: this build is without CUDA")
+        print("skipped: this build has no CUDA")
         sys.exit(SKIPPED)
     if arguments.write and not arguments.cuobjdump:
-        sys.exit("--write needs cuobjdump")
+        sys.exit("--write needs cuobjdump: name it with --cuobjdump PROGRAM")
     found = {}
     for target in arguments.objects:
         found |= measure(arguments.cuobjdump, target)
@@ -166,7 +166,7 @@ def main():
         table = {row["kernel"]: {key: int(row[key]) for key in COLUMNS[1:]} for row in csv.DictReader(file)}
     faults = sorted(problems(found, table))
     print(*faults, sep="\n")
-    stores_text = "" if arguments.cuobjdump else "; stores not looked at, since there is no cuobjdump"
+    stores_text = "" if arguments.cuobjdump else "; stores not checked, because cuobjdump is missing"
     print(f"{len(found)} kernels, {len(faults)} problems{stores_text}")
     sys.exit(bool(faults))
 

@@ -1,5 +1,5 @@
-// heed's GEMMs with GELU and with a bias where cuBLASLt has no algorithm for them or rejects them, which no real card
-// does on request.
+// heed's GEMMs with GELU and with a bias, if cuBLASLt has no algorithm for them or rejects them. Only the emulation can
+// be told to do so.
 #include <gtest/gtest.h>
 #include <hostcuda.h>
 
@@ -38,7 +38,7 @@ class UnknownGelu : public CudaTest {
                            {.m = rows, .n = 24, .k = 16, .a = x, .b = weight, .c = u.ref(), .transpose_b = true},
                            y.ref());
   }
-  // Whether the bias is added by the library.
+  // Whether the library adds the bias.
   static bool adds_its_bias(int64_t rows) {
     const Tensor x = drawn({rows, 16}, 1), weight = drawn({24, 16}, 2), u = drawn({rows, 24}, 3);
     const Tensor bias = full({24}, DType::f32, 1, Device::cuda);

@@ -1,8 +1,8 @@
 // libFuzzer on the strict reader of JSON, in memory.
 //
-// The first byte chooses whether the others are the text, or choose pieces of it, which are often JSON.
-// Text that is read must come back the same from its printed form, be at most kMaxJsonDepth deep, and give for each
-// member a value of its type or an error of one line.
+// The first byte chooses whether the others are the text itself, or choose pieces that often form valid JSON.
+// Text that the reader accepts must be equal after printing and parsing again, and at most kMaxJsonDepth deep. Each
+// member must give a value of the requested type or an error of one line.
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -25,7 +25,7 @@ int depth_of(const nlohmann::json& json) {
   return json.is_structured() ? 1 + deepest : 0;
 }
 
-// Whether `read` gives a value. Keys of any length come back in the error, so its length is not checked.
+// Whether `read` gives a value. Otherwise it must throw an error of one line.
 bool gives_value(const std::function<void()>& read) {
   try {
     read();

@@ -2,10 +2,10 @@
 //
 // The first byte chooses what the others are:
 // - a file as it is;
-// - a number of bytes of data, and the header of a file with a fitting length;
-// - numbers, out of which a header is made that is nearly right;
+// - the number of data bytes, and the header of a file, whose length field is right;
+// - numbers that make a nearly valid header;
 // - the index of a folder with two files.
-// What is read must cover the data without holes; else there is one DataError that names the file.
+// The reader must throw one DataError that names the file, unless the tensors cover the data without gaps.
 #include <stdlib.h>
 
 #include <cstring>
@@ -21,7 +21,7 @@ using namespace heed;
 using heed::data::SafetensorsFile, heed::data::SafetensorsFolder, heed::test::Bytes, heed::test::expect;
 namespace fs = std::filesystem;
 
-// The one folder of this program.
+// The temporary folder that all inputs share.
 class OneFolder {
  public:
   OneFolder() {
@@ -76,7 +76,7 @@ void try_file(std::string_view bytes) {
   expect(covered == static_cast<int64_t>(bytes.size() - sizeof(length) - length));
 }
 
-// Tensors one behind the other, but for a number here and there.
+// Adjacent tensors, with a wrong number here and there.
 void try_tensors(Bytes bytes) {
   constexpr const char* kDtypes[] = {"F32", "BF16", "F16", "F64", "U8", "F4"};
   constexpr int64_t kBits[] = {32, 16, 16, 64, 8, 4};
@@ -128,7 +128,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     try_all({reinterpret_cast<const char*>(data), size});
   } catch (const DataError& error) {
-    // Names of any length come back in the error, so its length is not checked.
+    // The length of the error is not checked.
     const std::string_view text = error.what();
     expect(text.find('\n') == std::string_view::npos &&
            text.find(fs::path(folder().path()).filename().string()) != text.npos);

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# check.sh [FOLDER OF heed AND cuda_tests]: everything of heed that needs a CUDA device, in under eight minutes.
+# check.sh [FOLDER OF heed AND cuda_tests]: runs everything in heed that needs a CUDA device, in under eight minutes.
 #
-# Runs in a bundle (cmake --preset bundle && cmake --build --preset bundle) or next to a build folder. The most
+# Run it in a bundle (cmake --preset bundle && cmake --build --preset bundle) or in a clone with a build folder. The most
 # informative steps come first: losses against the CPU, benchmarks of whole training steps and of the operations, the
-# tests of the CUDA backend (a process for each suite, so that an illegal access ends only its own), PyTorch where
-# python3 has it, and compute-sanitizer. Each step has a limit, and together they are below the deadline; a step that
-# fails or takes too long stops no other. Under ${OUT:-gpu-results}, complete at any moment: summary.txt,
-# benchmarks.txt, log.txt and libraries.txt (steps.sh lists the results that a step can have). Exit code 1 if a step
-# failed, 77 without a device.
+# tests of the CUDA backend (a process for each suite, so that an illegal access ends only that suite), PyTorch if
+# python3 has it, and compute-sanitizer. Each step has a time limit, and the limits add up to less than the deadline. A
+# step that fails or takes too long stops no other. The results are in ${OUT:-gpu-results}: summary.txt, benchmarks.txt,
+# log.txt and libraries.txt, updated after each step (steps.sh lists the possible results of a step). Exit code 1 if a
+# step failed, 2 if it cannot start, 77 without a device.
 #
-# Environment: CHECK_SECONDS is the deadline. For check_test.sh: CHECK_STEP_SECONDS lowers the limit of every step,
-# CHECK_SEARCH is the folder that missing libraries are searched in.
+# Environment: CHECK_SECONDS is the deadline. check_test.sh also sets CHECK_STEP_SECONDS, a lower limit for each step, and
+# CHECK_SEARCH, the folder that is searched for missing libraries.
 set -uo pipefail
 
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 root=$(dirname "$(dirname "$here")")
 deadline=${CHECK_SECONDS:-470}
 step_seconds=${CHECK_STEP_SECONDS:-0}
-loss_tolerance_f32=1e-4  # of a loss on the card against that on the CPU, relative, over 20 steps
+loss_tolerance_f32=1e-4  # relative difference of a loss on the GPU from that on the CPU, over 20 steps
 loss_tolerance_bf16=2e-2
 
 programs=${1:-$root/bin}
@@ -36,7 +36,7 @@ source "$here/steps.sh"
 cd "$work" || exit 1
 
 # ---- Shared libraries ------------------------------------------------------------------------------------------------
-# cuBLASLt and NCCL come with PyTorch, or with the toolkit.
+# PyTorch and the CUDA toolkit have cuBLASLt and NCCL.
 library_folders() {
   local nvcc
   timeout 10 python3 - 2>/dev/null <<'PYTHON'
@@ -49,7 +49,7 @@ PYTHON
 }
 libraries_of() { timeout 5 env LD_TRACE_LOADED_OBJECTS=1 "$1" 2>&1; }
 missing_libraries() { libraries_of "$1" | awk '/not found/ { print $1 }'; }
-# add_missing PROGRAM: the last resort is to search all folders for what the loader does not find.
+# add_missing PROGRAM: searches all folders for libraries that the loader does not find, as a last resort.
 add_missing() {
   local name folder top=${CHECK_SEARCH:-/}
   for name in $(missing_libraries "$1"); do
@@ -168,7 +168,7 @@ torch_beside() {  # torch_beside ARGUMENT...: of compare_torch.py
   python3 -B "$TORCH_BESIDE" "$@" --heed "$heed" --device cuda --rounds 1
 }
 cuda_tests=$programs/cuda_tests
-# show_listing FAULT: that not all suites are known.
+# show_listing FAULT: the step that reports an incomplete list of suites.
 show_listing() {
   cat "$work/listing.txt" "$work/listing_errors.txt"
   echo "$1"
@@ -177,11 +177,11 @@ show_listing() {
 export -f show_info measure heed_run losses compare_losses sanitize torch_beside show_listing
 
 # ---- The steps -------------------------------------------------------------------------------------------------------
-# The suites of cuda_tests, each in a process of its own; those that run every operation in several, and first. A list
-# that is not complete is a step that fails; the suites that it names run all the same.
+# Runs each suite of cuda_tests in a separate process. The suites that run every operation come first, in several
+# processes. If the list of suites is incomplete, a step fails, and the suites that it names run nevertheless.
 listing_fault=
 timeout -k 3 "$(limit_of 30)" "$cuda_tests" --gtest_list_tests >listing.txt 2>listing_errors.txt </dev/null ||
-  listing_fault="the suites are not all known: their list ended with exit code $?"
+  listing_fault="the list of suites is incomplete: --gtest_list_tests ended with exit code $?"
 suites=$(awk '/^[^ ]+[.]( |$)/ { print !/EveryOp/, $1 }' listing.txt | sort | cut -d ' ' -f 2)
 [[ -n $suites || -n $listing_fault ]] || listing_fault='the list of the suites is empty'
 shards=8
@@ -203,10 +203,10 @@ test_suites() {
 
 sanitizers() {
   local tool precision
-  # Here each tensor is an allocation of its own, so that an access outside of it shows.
+  # In this suite each tensor is a separate allocation, so that memcheck finds any access outside of it.
   step memcheck-operations 120 sanitize memcheck operations "$cuda_tests" --gtest_filter='*EveryOpOnCudaAgain.SameBits*'
   for tool in memcheck racecheck synccheck initcheck; do
-    # The first step is given to the device one by one, the others as a graph.
+    # The first step launches each kernel, the others run as a CUDA graph.
     for precision in f32 bf16; do
       step "$tool-$precision" 100 sanitize $tool $precision "$heed" train "$work/tiny.toml" \
         "train.run_dir=$work/$tool-$precision" train.device=cuda train.steps=3 "train.precision=$precision"
@@ -240,12 +240,12 @@ checks() {
   wave 45 4 150
   sanitizers
   finish
-  wave 0 1 120  # only in the time that all others have left
+  wave 0 1 120  # uses only the time that the other waves have left
   bench torch-gpt2-124m-compiled 120 torch_beside step "$gpt2" "${gpt2_settings[@]}" --dtype bf16 --compile
   finish
 }
 
-# Whether heed starts and there is a device; otherwise problem says why not.
+# Whether heed starts and finds a device; otherwise `problem` says why not.
 problem=
 can_go_on() {
   ((!is_planning)) || return 0
@@ -265,7 +265,7 @@ checks
 if [[ -n $problem ]]; then
   skip_rest "$problem"
   echo "check: $problem"
-  # A card that is there and cannot be used is a fault, and so is a heed that does not start.
+  # It is a failure if heed does not start, or if there is a GPU that it cannot use.
   if [[ $problem != nothing* ]] || grep -q '(sm_' "$work/info.log"; then exit 1; else exit 77; fi
 fi
 cat "$out/summary.txt"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# check_test.sh CHECK HEED [CUDA_TESTS]: a rehearsal of check.sh without a device. The whole script runs in a bundle
-# whose programs are what can be had here: training is that of HEED on the CPU, benchmarks are only checked by HEED and
-# then made up, suites are those of CUDA_TESTS (built for the emulator) where that is given, PyTorch and
-# compute-sanitizer are stand-ins. Then faults are planted: each must be reported as what it is, and cost nothing else.
+# check_test.sh CHECK HEED [CUDA_TESTS]: tests check.sh without a GPU. The whole script runs in a bundle of fake programs:
+# HEED trains on the CPU; it checks the arguments of the benchmarks, and their output is fake; the suites are those of
+# CUDA_TESTS (built for the CUDA emulation), if given; PyTorch and compute-sanitizer are fakes. Then the test plants
+# faults: check.sh must report each one as what it is, and still run everything else.
 set -euo pipefail
 
 check=$(readlink -f "$1")
@@ -50,7 +50,7 @@ case "$*" in
       "$run/metrics.csv" >"$run/changed" && mv "$run/changed" "$run/metrics.csv"
     ;;
   bench*)
-    # Exit code 5 says that only the device is missing: options, keys and names are right.
+    # Exit code 5 means that only the device is missing, and that options, keys and names are valid.
     code=0
     message=$("$REAL_HEED" "$@" 2>&1) || code=$?
     ((code == 5)) || { echo "$message"; exit 1; }
@@ -71,7 +71,7 @@ case "$*" in
 esac
 SCRIPT
 fake "$bin/cuda_tests" <<'SCRIPT'
-# The real tests are some quick ones; PLANT_SUITES are suites that misbehave.
+# Runs some quick tests of CUDA_TESTS; PLANT_SUITES are suites that misbehave.
 filter=${1#--gtest_filter=}
 case "$*" in
   *list_tests)
@@ -162,11 +162,11 @@ await() {  # await COMMAND...
     ! "$@" 2>/dev/null || return 0
     sleep 0.05
   done
-  fail "in vain: $*"
+  fail "this did not become true in time: $*"
 }
 says() { grep -qE -- "$1" "$summary" || fail "the summary does not say: $1"; }
 result() { says "^$1 +$2 +[0-9]+  $3"; }     # result STEP RESULT DETAIL
-deaf_is_gone() {  # or is a zombie, since in a container there may be no process that waits for orphans
+deaf_is_gone() {  # or is a zombie: in a container, no process may wait for orphans
   ! grep -q ') [^Z] ' "/proc/$(cat "$results.deaf")/stat" 2>/dev/null || fail 'the program that ignores SIGTERM goes on'
 }
 count() { grep -cE "^\S+ +$1( |$)" "$summary" || true; }  # steps with this result
@@ -197,7 +197,7 @@ grep -q '^ RUN.*Quiet.First' <(tr -d '[' <"$results/log.txt") || fail 'no log'
 grep -q 'libc.so' "$results/libraries.txt" || grep -q 'not a dynamic' "$results/libraries.txt" || fail 'no libraries'
 (($(find "$results" -type f | wc -l) <= 8)) || fail 'more files than come back from a rented machine'
 
-# Most of this case is a wait: it runs during the next one.
+# This case mostly waits, so it runs during the next one.
 use_results "$work/late"
 begin CHECK_SECONDS=10 PLANT_HANG=baby_gpt
 late_script=$script
@@ -210,7 +210,7 @@ begin CHECK_STEP_SECONDS=8 PLANT_SUITES='Crashes Deaf Hangs Loud Skipped Sticky'
 await grep -qE '^losses-bf16 +too long' "$summary"
 deaf_is_gone
 ends_with 1
-result cuda_tests failed 'the suites are not all known: their list ended with exit code 139'
+result cuda_tests failed 'the list of suites is incomplete: --gtest_list_tests ended with exit code 139'
 result tests.Hangs 'too long' 'in Hangs.Second'
 result tests.Deaf 'too long' 'in Deaf.Second'
 result tests.Crashes failed 'signal 11 in Crashes.Second'
@@ -313,7 +313,7 @@ begin PLANT_LISTING=hangs PLANT_HANG=bench CHECK_STEP_SECONDS=1
 await grep -qE '^cuda_tests ' "$summary"
 says '^cuda_tests +to come'
 await grep -qE '^cuda_tests +failed' "$summary"
-result cuda_tests failed 'the suites are not all known: their list ended with exit code 124'
+result cuda_tests failed 'the list of suites is incomplete: --gtest_list_tests ended with exit code 124'
 says '^A STEP FAILED.* cuda_tests'
 kill -TERM $script
 wait $script || true

@@ -1,32 +1,33 @@
 # shellcheck shell=bash
-# steps.sh: runs the steps of check.sh in waves, each step with a limit, and keeps the results in $out up to date:
-# summary.txt has every planned step and is rewritten whenever one begins or ends, log.txt has the output of all,
-# benchmarks.txt that of the benchmarks. Sourced by check.sh, which sets $out, $deadline and $step_seconds.
+# steps.sh: runs the steps of check.sh in waves (steps that run at the same time), each step with a time limit, and keeps
+# the results in $out up to date. summary.txt lists every planned step and is rewritten whenever one begins or ends,
+# log.txt has the output of all steps, benchmarks.txt that of the benchmarks. check.sh sources this file and sets $out,
+# $deadline and $step_seconds.
 #
 # The results of a step:
 #   ok         exit code 0
 #   failed     another exit code, or a crash
 #   too long   the step did not end within its own limit
-#   cut off    the deadline of the whole check or the end of its wave came first, or the check was ended: no fault
-#   skipped    exit code 77, or a shared library is missing: cannot be done on this machine
-#   look       exit code 75: a finding that may be one of a library
+#   cut off    the deadline of the check or the end of the wave came first, or the check was ended; not a failure
+#   skipped    exit code 77, or a shared library is missing: the step cannot run on this machine
+#   look       exit code 75: a finding that may be in a library, not in heed
 
-kept_bytes=100000  # of the beginning and of the end of each output, in log.txt
+kept_bytes=100000  # log.txt keeps so much of the beginning and of the end of each output
 
 work=$(mktemp -d)
 log=$out/log.txt
 benchmarks=$out/benchmarks.txt
-names=()          # of the planned steps, in their order
+names=()          # names of the planned steps, in order
 benches=' '       # names of the benchmarks
-planned=0         # seconds: the sum of the limits of the waves that are still to come
-planned_total=20  # of all waves, with what check.sh prepares before them
+planned=0         # seconds: the sum of the limits of the waves that have not begun
+planned_total=20  # seconds: the same for all waves, and the preparation in check.sh
 is_planning=1
 
 # ---- Waves -----------------------------------------------------------------------------------------------------------
-# checks() of check.sh is called twice: these functions first add up the plan and then run it.
+# check.sh calls checks() twice: the first time these functions only add up the limits, then they run the steps.
 
-# wave LIMIT JOBS [MOST]: the steps up to finish run JOBS at once and end after LIMIT seconds, or where earlier waves
-# have left time, after at most MOST.
+# wave LIMIT JOBS [MOST]: begins a wave. Its steps, up to the call of finish, run JOBS at a time and end after LIMIT
+# seconds, or after up to MOST seconds if earlier waves have left time.
 wave() {
   local limit=$1 spare
   jobs=$2
@@ -40,7 +41,7 @@ wave() {
   ((wave_end <= deadline)) || wave_end=$deadline
 }
 
-# step NAME LIMIT COMMAND...: in the background, as a step of the wave. Names have no '/'.
+# step NAME LIMIT COMMAND...: starts a step of the wave in the background. NAME must not have a '/'.
 step() {
   if ((is_planning)); then
     names+=("$1")
@@ -51,13 +52,13 @@ step() {
   run_step "$@" &
 }
 
-# bench NAME LIMIT COMMAND...: a step whose output is a result.
+# bench NAME LIMIT COMMAND...: a step whose output goes to benchmarks.txt, too.
 bench() {
   ((!is_planning)) || benches+="$1 "
   step "$@"
 }
 
-# Waits for the wave. A process that even SIGKILL does not end is left behind.
+# Waits for the wave, but not for a process that even SIGKILL does not end.
 finish() {
   ((!is_planning)) || return 0
   while are_running 1 && ((SECONDS < wave_end + 10)); do sleep 0.05; done
@@ -83,7 +84,7 @@ alone_bench() {
 # limit_of SECONDS: the limit of a step, which check_test.sh may lower.
 limit_of() { echo $((step_seconds > 0 && step_seconds < $1 ? step_seconds : $1)); }
 
-# Whether as many steps as this are running.
+# are_running COUNT: whether COUNT steps or more are running.
 are_running() {
   local name running=0
   for name in "${names[@]}"; do
@@ -129,8 +130,8 @@ run_step() {
   fi
 }
 
-# end_group NAME: ends what a step has left running, such as a heed that notes SIGTERM and goes on while `timeout` and
-# the shell between them have ended. `timeout` leads the process group. NAME.pid is there as long as it may have members.
+# end_group NAME: kills what a step has left running, such as a heed that catches SIGTERM and continues while `timeout`
+# and the shell have ended. `timeout` leads the process group. NAME.pid exists as long as the group may have processes.
 end_group() {
   kill -KILL -- "-$(<"$work/$1.pid")" 2>/dev/null
   rm -f "$work/$1.pid"
@@ -138,7 +139,7 @@ end_group() {
 
 last_line() { grep -avE '^( *$|clocks after it)' "$work/$1.log" | tail -n 1; }
 
-# unfinished NAME WORD: the GoogleTest test that had begun and not ended, "WORD Suite.Test"; otherwise the last line.
+# unfinished NAME WORD: prints "WORD Suite.Test" for the GoogleTest test that has not ended, otherwise the last line.
 unfinished() {
   local test
   test=$(awk '/^\[ RUN      \]/ { test = $4 } /^\[ +(OK|FAILED|SKIPPED) +\]/ { test = "" } END { print test }' \
@@ -159,7 +160,7 @@ fault() {
   fi
 }
 
-# judge_tests NAME SECONDS: a step that ended well, where it is a GoogleTest program by the numbers of its tests.
+# judge_tests NAME SECONDS: the result of a step with exit code 0. A GoogleTest program must also have run a test.
 judge_tests() {
   local passed skipped
   if ! grep -aq '^\[==========\]' "$work/$1.log"; then
@@ -183,7 +184,7 @@ locked() {
   ) 9>"$work/lock"
 }
 
-# tell NAME RESULT SECONDS DETAIL: the step has ended.
+# tell NAME RESULT SECONDS DETAIL: records the result of a step.
 tell() { locked tell_locked "$@"; }
 tell_locked() {
   [[ ! -e $work/$1.result ]] || return 0
@@ -195,7 +196,7 @@ tell_locked() {
     highlights "$work/$1.log" | sed "s/^/$1  /" >"$work/$1.highlights"
   fi
   write_summary
-  print_step "$1"  # last, since it ends this process where the reader of the output has gone
+  print_step "$1"  # last: it ends this process if stdout is a closed pipe
 }
 
 excerpt() {
@@ -232,7 +233,7 @@ print_step() {
   printf '%-32s %-8s %7s  %s\n' "$1" "$result" "$seconds" "$detail"
 }
 
-# Without a process of its own for each line, since it is called for each step.
+# Starts no process for each line, because it runs after each step.
 write_summary() {
   local name result seconds detail done_steps=0
   local -A with=([failed]='' ['cut off']='' [skipped]='' [look]='')
@@ -261,20 +262,20 @@ write_summary() {
   mv "$out/.summary.new" "$out/summary.txt"
 }
 
-# What a summary shows of a benchmark: the lines about the whole step, and the step by operation.
+# The part of a benchmark that the summary shows: the lines about the whole step, and the step by operation.
 highlights() {
   grep -aE '^(step|eager|MFU|heed is|clocks|ceilings) ' "$1"
   sed -n '/^one step by operation/,/^[^ o]/p' "$1" | grep -aE '^(one| )' | head -n 31
 }
 
 # ---- The end ---------------------------------------------------------------------------------------------------------
-# skip_rest REASON: of all steps that have not begun.
+# skip_rest REASON: skips all steps that have not begun.
 skip_rest() {
   local name
   for name in "${names[@]}"; do [[ -e $work/$name.begun ]] || tell "$name" skipped 0 "$1"; done
 }
 
-# For SIGTERM, SIGINT and SIGHUP: ends what runs, and says so.
+# On SIGTERM, SIGINT and SIGHUP: ends the running steps and records that the check was ended.
 end_check() {
   trap '' TERM INT HUP
   : >"$work/is_ended"
@@ -288,7 +289,7 @@ end_check() {
 }
 trap end_check TERM INT HUP
 
-# Nothing may go on, or begin, in a folder that is removed.
+# No process may use the folder while it is removed.
 clean_up() {
   local pid_file steps
   mapfile -t steps < <(jobs -p)

@@ -10,7 +10,7 @@ SMALL = r"(?<![\w.])(?:(?:\d+\.?\d*|\.\d+)[eE]-\d+|0?\.0\d+)[fF]?(?!\w)"
 
 
 def operations(tree):
-    """(path, line, name) of each function that autograd/ops declares and that gives a Tensor.
+    """(path, line, name) of each function that autograd/ops declares and that returns a Tensor.
 
     Without name_and_backward(), which is name() and its backward in one: a test compares the two.
     """

@@ -2,6 +2,6 @@
 
 from collections import namedtuple
 
-# `old` in `file` becomes `new`. tests: "target filter", a test executable and its gtest filter; ranks_tests is run on 2
-# ranks, and for the target heed the filter is a regular expression of ctest.
+# Replaces `old` in `file` by `new`. `tests` is "target filter", a test executable and its GoogleTest filter. ranks_tests
+# runs on 2 ranks; for the target heed, the filter is a regular expression of ctest.
 Mutant = namedtuple("Mutant", "name file old new tests")

@@ -32,7 +32,7 @@ inline void set_gradients(const ParameterSpan& span, const std::vector<double>& 
   }
 }
 
-// The values as bf16 holds them.
+// The values rounded to bf16.
 inline std::vector<double> rounded_to_bf16(const std::vector<double>& values) {
   return from_values({static_cast<int64_t>(values.size())}, DType::bf16, values).values();
 }

@@ -41,7 +41,7 @@ TEST(Optimizer, RefusesSpansItCannotUpdate) {
   copied.copies = zeros({3}, DType::f32);
   expect_refused<DTypeError>({copied}, "f32 copies of f32 weights");
   copied.copies = zeros({2}, DType::bf16);
-  expect_refused<ShapeError>({copied}, "weights (3) and copies (2)");
+  expect_refused<ShapeError>({copied}, "copies of span 0 have shape (2), it must be (3)");
 }
 
 TEST(Optimizer, RefusesSpansThatShareMemory) {

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-# Without the package's __init__.py, which needs h5py; that is not everywhere.
+# Skips the __init__.py of the package, because it needs h5py, which may not be installed.
 package = types.ModuleType("heed")
 package.__path__ = [str(pathlib.Path(__file__).resolve().parents[2] / "python/heed")]
 sys.modules.setdefault("heed", package)
@@ -170,7 +170,7 @@ def timed(call, options, calls=1):
         call()
     wait()
     begin = time.perf_counter()
-    while options.device == "cuda" and time.perf_counter() - begin < 0.5:  # until its clocks have risen, as heed does
+    while options.device == "cuda" and time.perf_counter() - begin < 0.5:  # until the GPU clocks have risen, as in heed bench
         call()
         wait()
     seconds = []

@@ -198,7 +198,7 @@ void expect_f32_as_exact_as_plain(const OpSample& sample, Device device) {
   }
 }
 
-// Inside an operation all is f32, but for the operands of bf16 instructions; what it gives is rounded once.
+// An operation computes in f32, except for the operands of bf16 instructions, and rounds each result once.
 void expect_bf16_rounds_once(const OpSample& sample, Device device) {
   const Tensors inputs = draw_all(sample, {DType::bf16, device});
   const OpResult op = run(sample, inputs);

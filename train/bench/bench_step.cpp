@@ -71,7 +71,7 @@ std::vector<BenchRow> profile_steps(Trainer& trainer) {
   for (int i = 0; i < steps && (spent < kEnough || !is_alone); ++i) {
     spent += seconds_of([&] { profile.add([&] { trainer.train_step(); }); });
   }
-  trainer.reset_graph();  // its memory is for the measurements of the ceilings
+  trainer.reset_graph();  // frees memory for the measurements of the ceilings
   return profile.rows();
 }
 
@@ -186,7 +186,7 @@ void print_json(const StepBench& b) {
 }  // namespace
 
 void warm_up(Trainer& trainer, int64_t steps) {
-  constexpr int64_t kUntilReplay = 2;  // the first is launched kernel by kernel, the second captured
+  constexpr int64_t kUntilReplay = 2;  // the first step launches each kernel, the second captures the graph
   const bool until_warm = trainer.device() == Device::cuda && steps > 0;
   for (int64_t i = 0; i < (until_warm ? std::max(steps, kUntilReplay) : steps); ++i) trainer.train_step();
   for (double spent = 0; until_warm && spent < kWarmUpSeconds;) {
@@ -198,7 +198,7 @@ void warm_up(Trainer& trainer, int64_t steps) {
 Config config_of_bench(const Config& given) {
   Config config = given;
   config.train.init_from.clear();
-  config.train.steps = 1'000'000'000;  // the most that a config may have
+  config.train.steps = 1'000'000'000;  // the largest value that a config may have
   return config;
 }
 

@@ -11,7 +11,7 @@
 
 namespace heed::train {
 
-constexpr double kWarmUpSeconds = 0.5;  // of work, until the clocks of an idle device have risen
+constexpr double kWarmUpSeconds = 0.5;  // of work, enough for the clocks of an idle device to rise
 
 template <class F>
 double seconds_of(F&& call) {
@@ -38,7 +38,7 @@ std::vector<double> repeat(F&& timed, double budget = 0.2) {
 inline double median(const std::vector<double>& sorted) { return sorted[sorted.size() / 2]; }
 
 // Seconds of one call on a device, in ascending order. On CUDA a graph with several captured calls is replayed, so that
-// the host's launch overhead does not count; the call must be capturable. The first call of a process warms the device
+// the host's launch overhead does not count; the call must be capturable. The first call in a process warms the device
 // up.
 std::vector<double> call_seconds(Device device, const std::function<void()>& call);
 

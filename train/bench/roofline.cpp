@@ -45,7 +45,7 @@ double best_rate(DType dtype, Device device, int64_t rows, int64_t inputs, int64
   return 2.0 * static_cast<double>(rows * inputs * outputs) / seconds;
 }
 
-// The block of each dtype and device that bench_values() repeats: drawing random values is slower than copying them.
+// The block for each dtype and device that bench_values() repeats, because copying values is faster than drawing them.
 std::map<std::pair<DType, Device>, Tensor>& value_blocks() {
   static std::map<std::pair<DType, Device>, Tensor> blocks;
   return blocks;

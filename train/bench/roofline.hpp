@@ -19,8 +19,8 @@ struct Ceilings {
   double flops_per_s = 0;  // best GEMM
 };
 
-// Random values as in training; large tensors repeat one block of them. Not zeros, which GPUs multiply faster. The
-// block of each dtype and device is kept until forget_bench_values().
+// Random values as in training, because GPUs multiply zeros faster; large tensors repeat one block of values. The block
+// for each dtype and device stays in memory until forget_bench_values().
 Tensor bench_values(const Shape& shape, DType dtype, Device device);
 void forget_bench_values();
 

@@ -84,7 +84,7 @@ void StepProfile::add(const std::function<void()>& step) {
   ++steps_;
 }
 
-// Not called for a step that is replayed: it has the work of the step before.
+// Replays of a graph do not call this: their work is that of the captured step.
 void StepProfile::done(const Work& work) {
   if (is_new_) {
     work_.clear();

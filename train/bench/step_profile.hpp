@@ -1,12 +1,12 @@
 // Profile of a training step: the time of each operation, forward and backward, by its shapes.
 //
 // All time between the end of one work item (an operation, or other work such as the optimizer) and the end of the next
-// is attributed to the latter, so the rows add up to the whole step. On CUDA the time is that of the device, by events
-// between the work items, and the host does not wait: a step that training replays as a CUDA graph is captured with
-// these events and replayed, too. An event adds about a microsecond, and the first row includes the launch of the
-// graph. FLOPs are those of the GEMMs in linear layers and in causal attention, two per multiply-add, and twice as many
-// in backward; linear_cross_entropy, the head and the loss, is one row with both, without "backward" (recomputation
-// inside attention is not counted). Bytes are those of inputs and results, in backward also of the gradients: a lower
+// is attributed to the latter, so the rows add up to the whole step. On CUDA it is GPU time, measured with events
+// between the work items, and the host does not wait. If training replays the step as a CUDA graph, the profile
+// captures and replays it with these events. An event adds about a microsecond, and the first row includes the launch
+// of the graph. FLOPs are those of the GEMMs in linear layers and in causal attention, two per multiply-add, and twice
+// as many in backward (without the recomputation inside attention). linear_cross_entropy, the head and the loss, has
+// one row for forward and backward. Bytes are those of inputs and results, in backward also of the gradients: a lower
 // bound on the memory traffic.
 #pragma once
 
@@ -40,7 +40,7 @@ class StepProfile final : public WorkObserver {
   std::map<std::string, double> other_bytes_;
   Device device_;
   std::shared_ptr<cuda::Stopwatch> stopwatch_;  // on CUDA
-  std::vector<BenchRow> work_;                  // of the last step that was not a replay, in its order
+  std::vector<BenchRow> work_;                  // of the last step that was not a replay, in order of execution
   bool is_new_ = false;                         // the step has not reported any work yet
   std::map<std::string, BenchRow> rows_;        // sums over the steps, by label
   std::chrono::steady_clock::time_point last_;

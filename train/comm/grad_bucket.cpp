@@ -167,7 +167,7 @@ void GradBuckets::start_ready() {
 }
 
 void GradBuckets::start(const Bucket& bucket) {
-  // grad() writes the zeros of a parameter that got no gradient in this step.
+  // If a parameter got no gradient in this step, grad() writes zeros to its slice.
   for (const size_t entry : bucket.entries) store_.entries()[entry].tensor.grad();
   const Tensor gradients =
       store_.groups()[static_cast<size_t>(bucket.group)].gradients.slice(bucket.begin, {bucket.length});

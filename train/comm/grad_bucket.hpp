@@ -56,14 +56,15 @@ class GradBuckets final : private GradientObserver {
   // Number of buckets whose reduction started during backward (overlapped), in the last step.
   size_t overlapped() const { return left_early_; }
 
-  // Runs the last backward of a step, which may contain its forward, and starts the reduction of each bucket when it is
-  // ready. Throws GraphError, which names the parameter, if a parameter is used more often than in the first step.
+  // Runs the last backward of a step (`backward` may also run the forward) and starts the reduction of each bucket when
+  // it is ready. Throws GraphError, which names the parameter, if a parameter is used more often than in the first
+  // step.
   void last_backward(const std::function<void()>& backward);
   // Starts the reduction of the remaining buckets (flush). After the communicator's next wait(), the gradients of
   // spans() are the sums over the ranks.
   void flush();
-  // Called after the optimizer step, which has written the weights and bf16 copies of spans(): if sharded, all ranks
-  // get those of all others (all-gather). Includes the communicator's wait().
+  // Call this after the optimizer step, which has written the weights and bf16 copies of spans(). If sharded, it
+  // all-gathers the leaves and updates the other bf16 copies. Includes the communicator's wait().
   void all_gather_parameters();
   // If sharded, gives all ranks the gradients of the hidden matrices, of which each rank has those of its spans().
   void all_gather_matrix_gradients();

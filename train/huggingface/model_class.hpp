@@ -70,8 +70,8 @@ const ModelClass* find_model_class(std::string_view model_type);
 // What this class cannot compute, each as `model.norm = "layer"`; empty if it computes the model exactly.
 std::vector<std::string> unsupported_settings(const ModelClass& one, const nn::GptConfig& model);
 
-// The first class that supports all settings. Throws ConfigError if there is none: one line with the class that lacks
-// the fewest, and which these are.
+// The first class that supports all settings. If no class does, throws ConfigError, whose message names the class that
+// lacks the fewest settings, and these settings.
 const ModelClass& choose_model_class(const nn::GptConfig& model);
 
 // The value of the key of [model], as in a config file without quotes.

@@ -50,7 +50,7 @@ struct Sums {
   }
 };
 
-// Adds the losses of a batch by position and returns their sum.
+// Adds the per-token losses of a batch to the sums of their positions, and returns the sum of all.
 double add_by_position(const nn::Gpt& model, const data::Batch& batch, const Tensor& tokens, const Tensor& targets,
                        PositionLosses& positions) {
   double sum = 0;

@@ -62,7 +62,7 @@ void TrainingStep::start(const StepState& state, const std::vector<data::Batch>&
   const std::shared_ptr<const void> events = observer == nullptr ? nullptr : observer->captured_events();
   const bool may_capture = !detect_anomaly() && (observer == nullptr || events != nullptr);
   const bool by_graph = device() == Device::cuda && options_.use_graph && started_ > 0 && may_capture;
-  if (by_graph && graph_events_ != events) graph_.reset();  // it has what another observer queued
+  if (by_graph && graph_events_ != events) graph_.reset();  // it records the events of another observer
   if (by_graph && graph_ == nullptr) {
     auto graph = std::make_unique<cuda::Graph>();
     graph->record([&] { run(); });

@@ -66,7 +66,7 @@ class TrainingStep {
   Shape shape_;    // of a micro-batch
   Tensor memory_;  // on the device: the state, then inputs and targets of each micro-batch, alternating
   std::optional<cuda::PinnedBuffer> pinned_;  // on CUDA: the host's copy of memory_
-  std::shared_ptr<const void> graph_events_;  // of the observer of the capture of graph_, which records them
+  std::shared_ptr<const void> graph_events_;  // that graph_ records, of the observer during its capture
   std::unique_ptr<cuda::Graph> graph_;
   int64_t started_ = 0;
 };

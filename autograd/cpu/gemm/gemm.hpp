@@ -1,8 +1,7 @@
 // GEMM of the CPU backend. f64 uses heed's blocked GEMM (block_gemm.hpp). f32 uses it where it is faster and oneDNN
-// elsewhere. bf16 uses the bf16 instructions of the processor where it has them, by pair_gemm() for the shapes of a
-// linear layer and by oneDNN for the others; what neither computes is widened to f32. Without oneDNN in the build,
-// f32 uses the blocked GEMM alone. The accumulation dtype of bf16 is f32; the result is rounded once, when it is
-// stored.
+// elsewhere. On a CPU with AVX512_BF16, bf16 uses pair_gemm() for the shapes of a linear layer and oneDNN for the
+// others; for the rest it widens the operands to f32. A build without oneDNN uses the blocked GEMM for all of f32.
+// The accumulation dtype of bf16 is f32; the result is rounded once, when it is stored.
 #pragma once
 
 #include "autograd/core/context.hpp"
@@ -45,8 +44,8 @@ void gemm(Context& context, const Gemm<Bf16>& product, const Epilogue& epilogue)
 
 // Whether the CPU has bf16 instructions (AVX512_BF16).
 bool has_bf16_dot();
-// Whether oneDNN computes bf16 GEMMs with them. Otherwise the operands are widened to f32 first, with the same
-// accuracy, but slower than an f32 GEMM.
+// Whether oneDNN computes bf16 GEMMs with these instructions. Otherwise gemm() widens the operands to f32, unless
+// pair_gemm() computes the product: the accuracy is the same, but it is slower than an f32 GEMM.
 bool has_bf16_products();
 // Always widens to f32, on any CPU.
 void gemm_widened(Context& context, const Gemm<Bf16>& product);

@@ -83,7 +83,7 @@ class RegisterTile<D, kVectors, std::index_sequence<kRow...>> {
   }
 
 #if HWY_TARGET <= HWY_AVX3
-  // As add(), for pairs of bf16 (simd.hpp): step k adds A[r, 2k] * B[2k, :] + A[r, 2k + 1] * B[2k + 1, :].
+  // The same for pairs of bf16 (simd.hpp): step k adds A[r, 2k] * B[2k, :] + A[r, 2k + 1] * B[2k + 1, :].
   HWY_INLINE void add(D d, const OperandA<uint32_t>& a, const uint32_t* b, int64_t b_stride, int64_t begin,
                       int64_t end) {
     const hn::RebindToUnsigned<D> du;
@@ -95,7 +95,8 @@ class RegisterTile<D, kVectors, std::index_sequence<kRow...>> {
     }
   }
 
-  // uses(r, i) is asked for both elements i of a pair. Both operands of an unused one become 0, because 0 * NaN is NaN.
+  // Calls uses(r, i) for both elements i of a pair. If an element is not used, both operands become 0, because 0 * NaN
+  // is NaN.
   template <class Uses>
   HWY_INLINE void add_where(D d, const OperandA<uint32_t>& a, const uint32_t* b, int64_t b_stride, int64_t begin,
                             int64_t end, const Uses& uses) {
@@ -175,7 +176,7 @@ HWY_INLINE int64_t panel_width() {
   return 2 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
 }
 
-// v * factor; pairs of bf16 are moved unchanged.
+// v * factor; pairs of bf16 (integers) stay unchanged.
 template <class D>
 HWY_INLINE Vec<D> scaled(D d, Vec<D> v, hn::TFromD<D> factor) {
   if constexpr (std::is_integral_v<hn::TFromD<D>>)

@@ -1,7 +1,7 @@
-// C = A op(B), for A in place: B is packed into panels once, for all threads. A work item is a block of rows: for a
-// group of panels that fits in L2, for kMR rows, for each panel: one register tile over the whole of k, so that C is
-// written once. C = A^T B: both operands are packed, a range of k at a time, by each thread for its part of C, into
-// which the ranges accumulate in ascending order.
+// C = A op(B) reads A in place and packs B into panels once, for all threads. A work item is a block of rows of C. Its
+// loops, from the outside: a group of panels that fits in L2; kMR rows; a panel. The innermost one accumulates a
+// register tile over the whole of k, so C is written once. C = A^T B: each thread computes a part of C. It packs a
+// range of k of both operands at a time, and accumulates the ranges into C in ascending order.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "autograd/cpu/gemm/pair_gemm.cpp"
 #include <hwy/foreach_target.h>
@@ -24,8 +24,8 @@ static_assert(kMR == kPairRows && 2 * HWY_LANES(float) == kPairColumns);
 
 inline const uint32_t* pairs(const Bf16* from) { return reinterpret_cast<const uint32_t*>(from); }
 
-// kWidth columns of `from` as a panel of pairs of rows: to[i][c] = the pair of rows 2 i and 2 i + 1. Columns from
-// `columns` on, and a row after the last one, are zeros.
+// Packs kWidth columns of `from` into a panel of pairs: to[i][c] holds rows 2 i and 2 i + 1 of column c. Pads with
+// zeros from column `columns` on, and after the last row if their number is odd.
 template <int64_t kWidth>
 void pack_row_pairs(const Bf16* from, int64_t row_stride, int64_t rows, int64_t columns, uint32_t* to) {
   const hn::CappedTag<uint32_t, kWidth> d;
@@ -54,7 +54,7 @@ void pack_b(const Gemm<Bf16>& g, int64_t panel, uint32_t* to) {
   }
 }
 
-// The micro-kernel; not inlined, as that of the blocked GEMM. Calls store(row, column, vector).
+// The micro-kernel, not inlined, like that of the blocked GEMM. Calls store(row, column, vector).
 template <bool kPacked, class Store>
 HWY_NOINLINE void multiply(const uint32_t* a, int64_t a_row_stride, const uint32_t* panel, int64_t count,
                            const Store& store) {
@@ -65,7 +65,7 @@ HWY_NOINLINE void multiply(const uint32_t* a, int64_t a_row_stride, const uint32
   tile.each(d, store);
 }
 
-// Rows [begin, end) of C. `scratch`: of RowScratch.
+// Computes rows [begin, end) of C. `scratch` holds kPairRows rows of A, to pad the last ones.
 void multiply_rows(const Gemm<Bf16>& g, const uint32_t* panels, const float* bias, int64_t begin, int64_t end,
                    uint32_t* scratch, const Epilogue* epilogue) {
   const D d;
@@ -75,7 +75,7 @@ void multiply_rows(const Gemm<Bf16>& g, const uint32_t* panels, const float* bia
     for (int64_t row = begin; row < end; row += kPairRows) {
       const int64_t rows = std::min(kPairRows, end - row);
       const uint32_t* a = pairs(g.a + row * g.k);
-      if (rows < kPairRows) {  // rows after the last one are not to be read
+      if (rows < kPairRows) {  // A may end after the last row
         std::fill(std::copy_n(a, rows * count, scratch), scratch + kPairRows * count, 0u);
         a = scratch;
       }

@@ -1,4 +1,4 @@
-// Sizes of the blocks of pair_gemm().
+// Block sizes of pair_gemm().
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,14 @@ namespace heed::cpu {
 
 // The register tile: MR and NR of AVX-512.
 inline constexpr int64_t kPairRows = 8, kPairColumns = 32;
-// For A in place: the largest k, of which a panel and kPairRows rows still fit in the caches.
+// A in place: the largest k for which a panel and kPairRows rows still fit in the caches.
 inline constexpr int64_t kMostPairK = 8192;
-// For A^T B: the range of k that is packed at a time, and its blocks of A (MC) and B (NC), in L2 together.
+// A^T B: the range of k that is packed at a time, and its blocks of A (MC) and B (NC), which fit in L2 together.
 inline constexpr int64_t kPairK = 512, kPairMC = 256, kPairNC = 512;
-// The scratch memory of a thread for these two blocks, in pairs.
+// The scratch buffer of a thread for these two blocks, in pairs.
 inline constexpr int64_t kPartScratch = (kPairMC + kPairNC) * kPairK / 2;
 
-// Panels of B that stay in L2 while the rows of a work item are multiplied with them.
+// The number of panels of B that stay in L2 while a work item multiplies its rows with them.
 inline int64_t panels_in_group(const Gemm<Bf16>& g) {
   constexpr int64_t kBytes = 384 << 10;
   return std::max<int64_t>(1, kBytes / (kPairColumns * g.k * static_cast<int64_t>(sizeof(Bf16))));

@@ -22,9 +22,9 @@
 // >= round(p * 2^32). This is word ((row * H + h) * Tq + i) * ceil4(Tk) + j of the stream, with row = first_row + b and
 // ceil4 = rounded up to a multiple of 4.
 //
-// Softmax and sums use the accumulation dtype: that of q, but f32 for bf16. Where bf16 instructions compute the
-// products (tensor cores; AVX-512 with an even D), P and the gradients of the scores are rounded to bf16 before their
-// products. Saves q, k, v, y and the log-sum-exp for backward, which recomputes P. Throws ShapeError, DTypeError,
+// Softmax and sums use the accumulation dtype: that of q, but f32 for bf16. If bf16 instructions compute the
+// products (tensor cores, or AVX512_BF16 with an even D), P and the gradients of the scores are rounded to bf16 before
+// their products. Saves q, k, v, y and the log-sum-exp for backward, which recomputes P. Throws ShapeError, DTypeError,
 // DeviceError, ValueError. Dao 2023, "FlashAttention-2" (arXiv 2307.08691); online softmax: Milakov, Gimelshein 2018
 // (arXiv 1805.02867).
 #pragma once

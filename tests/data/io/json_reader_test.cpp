@@ -86,7 +86,7 @@ TEST(JsonReader, MembersSayWhatIsAllowed) {
   EXPECT_TRUE(contains(error([&] { object.object("list"); }), {"\"list\" is [1], it must be an object"}));
 }
 
-// A file chooses the length of its keys, and each control character takes six bytes in a message.
+// Keys from a file may have any length, and each control character takes six bytes in a message.
 TEST(JsonReader, ErrorsShortenLongKeys) {
   const std::string key(5000, '\x7f');
   const nlohmann::json json = parse_json("{\"" + key + "\": {\"n\": 1}}", "a.json");

@@ -36,7 +36,7 @@ void set_streams(Streams mode, uint64_t seed = 1);
 extern bool forbid_default_stream;  // reports work that is given to the null stream
 
 extern bool without_gelu_algorithms;  // cuBLASLt knows none for products that end in GELU
-extern bool epilogues_are_invalid;    // cuBLASLt calls a bias and GELU wrong arguments when it selects an algorithm
+extern bool epilogues_are_invalid;    // cuBLASLt rejects bias and GELU epilogues with CUBLAS_STATUS_INVALID_VALUE
 
 // One line for each thing that is still there: memory, streams with work that never ran, events, graphs, handles.
 std::vector<std::string> leaks();

@@ -258,7 +258,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm with GELU, as was asked for");
   }
   if (epilogues_are_invalid && (problem.has_gelu() || problem.has_bias())) {
-    return refuse(CUBLAS_STATUS_INVALID_VALUE, "an epilogue is a wrong argument, as was asked for");
+    return refuse(CUBLAS_STATUS_INVALID_VALUE, "epilogues_are_invalid is set, which rejects bias and GELU epilogues");
   }
   // Parts of a sum in bf16, added in bf16, would be no sum in f32.
   const bool rounds_parts = (preference->reduction_schemes &

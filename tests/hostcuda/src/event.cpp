@@ -18,7 +18,7 @@ double milliseconds_now() {
   return Milliseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Waiting for a node of a graph is not emulated.
+// The emulation does not wait for an event that a graph records.
 cudaError_t refuse_external() { return fail(cudaErrorNotSupported); }
 
 // An event of a capture stands for nodes of a graph; nobody can wait for it now.
@@ -80,7 +80,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
                           nullptr});
 }
 
-// An external record of a captured stream is a node, which records the event in each launch of the graph.
+// In a captured stream, an external record becomes a node that records the event in each launch of the graph.
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned flags) {
   if (flags == cudaEventRecordDefault) return cudaEventRecord(event, handle);
   const Guard guard(runtime_lock);

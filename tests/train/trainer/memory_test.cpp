@@ -55,7 +55,7 @@ TEST(MemoryCheck, CountsWhatAFormOfTheModelSaves) {
   EXPECT_EQ(activations({"position=rope"}) - activations({"position=none"}), 4 * 8 * 8);  // positions, head size
   EXPECT_EQ(activations({"activation=swiglu", "d_ff=64"}) - activations({"d_ff=64"}), 4 * kTokens * kLayers * 64);
   EXPECT_EQ(activations({"logit_softcap=30"}) - activations({}), 4 * kTokens * 6);
-  // Of many logits a chunk.
+  // Large logits count as one chunk.
   const auto of_rows = [&](const std::string& rows) {
     return activations({"vocab_size=50257", "order=1", "batch_size=" + rows, "micro_batch_size=" + rows});
   };

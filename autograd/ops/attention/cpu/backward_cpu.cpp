@@ -197,7 +197,7 @@ class BackwardTask {
       score.store(d, tile_scores_, kTileKeys);
       for (int64_t r = 0; r < some; ++r) store_dropped(tile_row + r, r, key);
     } else {
-      // Computed directly on the registers, without storing the scores first: saves 1.5 % of backward.
+      // Uses the scores in the registers, without storing them first: saves 1.5 % of backward.
       score.each(d, [&](int64_t r, int64_t j, Vec<D> v) HWY_ATTR {
         store_widened(tile_row + r, key + j, weights_at(tile_row + r, r, j, v, [](Vec<D> kept) { return kept; }));
       });
@@ -213,11 +213,11 @@ class BackwardTask {
         d, [&](int64_t r, int64_t j, Vec<D> v) HWY_ATTR { return add_alibi(d, v, slope_, first + j, query + r); });
   }
 
-  // Elements of P after dropout, and of dS.
+  // A vector of P after dropout, and one of dS.
   struct Weights {
     Vec<D> weight, dscore;
   };
-  // Those of query `row`, which is row r of the register tile, and its keys j and following.
+  // Computes them for query `row`, which is row r of the register tile, and the keys from j on.
   template <class Keep>
   HWY_INLINE Weights weights_at(int64_t row, int64_t r, int64_t j, Vec<D> score, const Keep& keep) const {
     const D d;
@@ -233,7 +233,7 @@ class BackwardTask {
     hn::Store(at.dscore, d, dscores_ + row * kBackwardKeys + key);
   }
 
-  // With dropout, for row r of the register tile, whose scores are stored.
+  // Writes row `row` of P and dS, with dropout, from the stored scores of row r of the register tile.
   void store_dropped(int64_t row, int64_t r, int64_t key) {
     const D d;
     const int64_t keys = draw(0, row, key, ranges_[row].end);
@@ -244,7 +244,8 @@ class BackwardTask {
     }
   }
 
-  // For rows r and r + 1 of the register tile, whose scores are stored: pairs of queries of P and dS, rows of dS.
+  // Writes P and dS as pairs of queries, and dS by rows, from the stored scores of rows r and r + 1 of the register
+  // tile.
   void store_pairs(int64_t row, int64_t r, int64_t key) {
     const D d;
     const hn::RebindToUnsigned<D> du;
@@ -349,7 +350,7 @@ class BackwardTask {
   const AttentionTask& task_;
   const KeyRange visible_;
   const int64_t head_size_, row_size_;
-  std::array<DropoutRow, kPairs ? 2 : 1> dropout_;  // of the rows that are processed together
+  std::array<DropoutRow, kPairs ? 2 : 1> dropout_;  // one for each row that is processed at a time
   const bool wants_dq_, wants_dk_, wants_dv_;
   Rows<const Element> queries_ = {}, dy_ = {};              // of the current query tile: left operands
   Rows<const Element> right_queries_ = {}, right_dy_ = {};  // right operands of sums over queries

@@ -185,8 +185,8 @@ class ForwardTask {
     }
   }
 
-  // Elements j and following of a row of weights. A pair takes the memory of one score, so that no score is overwritten
-  // before it is read.
+  // Stores weights from column j on over the scores of the row. A bf16 weight takes half the memory of a score, so no
+  // score is overwritten before it is read.
   static HWY_INLINE void store_weights(Vec<D> weights, T* row, int64_t j) {
     const D d;
     if constexpr (Operands::kSize > 1) {

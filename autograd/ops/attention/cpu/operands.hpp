@@ -1,7 +1,6 @@
-// The operands of the matrix products of attention: elements of the accumulation dtype (Widened), or pairs of bf16 for
-// the bf16 instructions of AVX-512 (Bf16Pairs), which compute twice as many products. A product over the columns of
-// both operands (q k^T) takes pairs of adjacent columns, a product over the rows of the right one (P v) pairs of
-// adjacent rows.
+// The operands of the GEMMs in attention: elements of the accumulation dtype (Widened), or pairs of bf16 for
+// AVX512_BF16 (Bf16Pairs), whose instructions compute twice as many products. A sum over the columns of both operands
+// (q k^T) takes pairs of adjacent columns, a sum over the rows of the right operand (P v) pairs of adjacent rows.
 // Included once per SIMD target, like simd.hpp.
 #if defined(HEED_AUTOGRAD_OPS_ATTENTION_OPERANDS_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_AUTOGRAD_OPS_ATTENTION_OPERANDS_HPP
@@ -22,18 +21,18 @@ struct Widened {
   using Element = AccumT<S>;
   static constexpr int64_t kSize = 1;  // elements of Storage in an Element
 
-  // The rows of `from`: the left operand, or the right one of a product over its rows.
+  // The rows of `from` as the left operand, or as the right operand of a sum over its rows. Copied to `to` if needed.
   static Rows<const Element> left_rows(const S* from, int64_t row_stride, int64_t rows, int64_t columns, Element* to) {
     return whole_rows(from, row_stride, rows, columns, to);
   }
   static Rows<const Element> right_rows(const S* from, int64_t row_stride, int64_t rows, int64_t columns, Element* to) {
     return whole_rows(from, row_stride, rows, columns, to);
   }
-  // The same for the right operand, always copied.
+  // Like right_rows(), but always copies.
   static void pack_right_rows(const S* from, int64_t row_stride, int64_t rows, int64_t columns, Element* to) {
     pack_rows(from, row_stride, rows, columns, Element(1), to);
   }
-  // The right operand of a product over its columns. Returns the factor of the products that is still to be applied.
+  // Packs the right operand of a sum over its columns. Returns the factor by which the caller must multiply the sums.
   static Element pack_right_columns(const S* from, int64_t row_stride, int64_t rows, int64_t columns, Element scale,
                                     Element* to) {
     pack_panels(from, row_stride, rows, columns, scale, to);
@@ -56,7 +55,7 @@ struct Bf16Pairs {
     pack_right_rows(from, row_stride, rows, columns, to);
     return {to, padded<Element>(columns)};
   }
-  // to[i][c] = the pair of from[2 i][c] and from[2 i + 1][c], columns padded with zeros to whole cache lines.
+  // to[i][c] = the pair of from[2 i][c] and from[2 i + 1][c]; pads the columns with zeros to whole cache lines.
   static void pack_right_rows(const Bf16* from, int64_t row_stride, int64_t rows, int64_t columns, Element* to) {
     const hn::ScalableTag<Element> d;
     const hn::Rebind<uint16_t, decltype(d)> d16;
@@ -81,7 +80,7 @@ struct Bf16Pairs {
  private:
   static const Element* pairs(const Bf16* from) { return reinterpret_cast<const Element*>(from); }
 
-  // The bits of a whole vector, or of the first n elements.
+  // Loads a whole vector, or its first n elements and zeros.
   static HWY_INLINE hn::Vec<hn::Rebind<uint16_t, hn::ScalableTag<Element>>> load_bits(const Bf16* from, int64_t n) {
     const hn::Rebind<uint16_t, hn::ScalableTag<Element>> d;
     if (n >= static_cast<int64_t>(hn::Lanes(d))) return hn::LoadU(d, &from->bits);
@@ -91,8 +90,7 @@ struct Bf16Pairs {
   }
 };
 
-// Whether pairs of adjacent columns of these operands are aligned elements of 32 bits, and the processor has the
-// instructions.
+// Whether the CPU has AVX512_BF16 and the pairs of adjacent columns of these operands are aligned to 32 bits.
 inline bool suits_bf16_pairs(int64_t head_size, std::initializer_list<ConstHeads> operands) {
   return has_bf16_dot() && head_size % 2 == 0 && std::ranges::all_of(operands, [](const ConstHeads& x) {
            return reinterpret_cast<uintptr_t>(x.data) % 4 == 0 &&

@@ -133,7 +133,7 @@ template <class T>
 struct BackwardLayout : ScratchLayout<T> {
   int64_t key_panels, value_panels, keys, dk, dv;  // all keys of a sequence
   int64_t queries, dy, dq, lse, deltas;            // a tile of queries
-  int64_t query_pairs, dy_pairs;                   // the same as pairs of bf16 of two queries; empty without these
+  int64_t query_pairs, dy_pairs;                   // the same as pairs of queries in bf16; empty for other dtypes
   int64_t weights, dscores;                        // a tile of queries, a tile of keys
 
   explicit BackwardLayout(const AttentionProblem& p) {

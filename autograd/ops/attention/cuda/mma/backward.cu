@@ -31,8 +31,8 @@ struct alignas(8) Statistics {
   float lse_log2, delta;
 };
 
-// Ranges of queries for dK and dV: those that see any of the thread block's keys, any of the warp's, all of the warp's.
-// In shared memory, where they and what is computed from them take no registers of the sums.
+// Ranges of queries for dK and dV: those that see any key of the thread block, any key of the warp, all keys of the
+// warp. They are in shared memory to leave the registers to the sums.
 struct QueriesOfWarp {
   Span of_block, of_any, of_all;
 };
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2) key_gradient_mma_kernel(const 
               FragmentKeyRanges<kBlocks>(ranges, now.query), kept,
               [&](int, int j, int e) { return other.of_query[8 * j + pair() + e % 2]; });
         const bool exact = pass > 0 && !all;
-        const PackedWeights weights(scores), dweights(dscores);  // both before the sums: half the registers
+        const PackedWeights weights(scores), dweights(dscores);  // packed before the sums: half the registers
         if (p.dv.data != nullptr) add_pairs(weights, other.v_or_dy, dv, exact, ranges, now.query);
         if (p.dk.data != nullptr) add_pairs(dweights, other.k_or_q, dk, exact, ranges, now.query);
       }
