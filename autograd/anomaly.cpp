@@ -47,6 +47,9 @@ NameScope::NameScope(const std::string& name) : length_before_(scope_path.size()
 }
 NameScope::~NameScope() { scope_path.resize(length_before_); }
 
+OutsideNameScopes::OutsideNameScopes() { std::swap(path_, scope_path); }
+OutsideNameScopes::~OutsideNameScopes() { std::swap(path_, scope_path); }
+
 std::string statistics(const Tensor& tensor) {
   const Statistics s = measure(tensor);
   const int64_t finite = tensor.numel() - s.nan - s.inf;

@@ -16,5 +16,16 @@ void require_finite(const char* operation, const std::string& scope, const char*
 std::string statistics(const Tensor& tensor);
 // The path of the NameScopes that are open on this thread: "blocks.2.attention".
 const std::string& current_scope();
+// While it lives, no NameScope is open: backward() names what it recomputes as forward did, wherever it is called.
+class OutsideNameScopes {
+ public:
+  OutsideNameScopes();
+  ~OutsideNameScopes();
+  OutsideNameScopes(const OutsideNameScopes&) = delete;
+  OutsideNameScopes& operator=(const OutsideNameScopes&) = delete;
+
+ private:
+  std::string path_;
+};
 
 }  // namespace heed

@@ -310,6 +310,7 @@ void discard(const std::vector<std::shared_ptr<Node>>& nodes) {
 // Runs backward from `root`; dresult is the gradient of its result.
 void run_from(const std::shared_ptr<Node>& root, const Tensor& dresult) {
   const NoGradGuard no_grad;
+  const OutsideNameScopes outside;
   std::vector<std::shared_ptr<Node>> nodes = nodes_in_reverse_order(root);
   root->grad = dresult;
   try {

@@ -202,20 +202,24 @@ LinearCrossEntropyOptions Gpt::loss_options(DeviceScalar<double> denominator) co
 
 Tensor Gpt::loss(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,
                  DeviceScalar<double> denominator) const {
-  return linear_cross_entropy(head_input(residual_stream(tokens, context)), head_weight(), targets,
-                              loss_options(denominator));
+  const Tensor x = head_input(residual_stream(tokens, context));
+  const NameScope scope("head");
+  return linear_cross_entropy(x, head_weight(), targets, loss_options(denominator));
 }
 
 Tensor Gpt::loss_and_backward(const Tensor& tokens, const Tensor& targets, const ForwardContext& context,
                               DeviceScalar<double> denominator) const {
-  return linear_cross_entropy_and_backward(head_input(residual_stream(tokens, context)), head_weight(), targets,
-                                           loss_options(denominator));
+  Tensor x = head_input(residual_stream(tokens, context));
+  const NameScope scope("head");
+  return linear_cross_entropy_and_backward(std::move(x), head_weight(), targets, loss_options(denominator));
 }
 
 Tensor Gpt::losses(const Tensor& tokens, const Tensor& targets, const ForwardContext& context) const {
   LinearCrossEntropyOptions options = loss_options(0);
   options.losses = empty(targets.shape(), DType::f64, targets.device());
-  linear_cross_entropy(head_input(residual_stream(tokens, context)), head_weight(), targets, options);
+  const Tensor x = head_input(residual_stream(tokens, context));
+  const NameScope scope("head");
+  linear_cross_entropy(x, head_weight(), targets, options);
   return options.losses;
 }
 

@@ -63,6 +63,7 @@ class ParameterStore {
     int64_t offset = 0;  // in the flat buffers of the group
     Tensor values;       // slice of the group's master weights; empty after release_weights()
     // The leaf that operations use, a slice of the group's leaves(). Its gradient is a slice of the group's gradients.
+    // After writing to it or to `values`, call update_copies().
     Tensor tensor;
     Tensor copy;  // slice of the group's bf16 copies; empty unless the dtype is bf16
   };

@@ -38,16 +38,22 @@ bool share_memory(const Tensor& a, const Tensor& b) {
 
 // Elements in two spans would be updated twice.
 void require_apart(const std::vector<ParameterSpan>& spans) {
-  std::vector<Tensor> tensors;
-  for (const ParameterSpan& span : spans) {
-    for (const Tensor& tensor : {span.weights, span.gradients}) {
-      for (size_t i = 0; i < tensors.size(); ++i) {
-        require<ValueError>(!share_memory(tensor, tensors[i]),
-                            "optimizer: the {} of span {} and the {} of span {} overlap",
-                            i % 2 == 0 ? "weights" : "gradients", i / 2,
-                            tensors.size() % 2 == 0 ? "weights" : "gradients", tensors.size() / 2);
+  struct Named {
+    Tensor tensor;
+    const char* name;
+    size_t span;
+  };
+  std::vector<Named> all;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    for (const Named& one : {Named{spans[i].weights, "weights", i}, Named{spans[i].gradients, "gradients", i},
+                             Named{spans[i].copies, "copies", i}}) {
+      if (!one.tensor) continue;
+      for (const Named& other : all) {
+        require<ValueError>(!share_memory(one.tensor, other.tensor),
+                            "optimizer: the {} of span {} and the {} of span {} overlap", other.name, other.span,
+                            one.name, one.span);
       }
-      tensors.push_back(tensor);
+      all.push_back(one);
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "autograd/core/context.hpp"
 #include "autograd/core/device_scalar.hpp"
@@ -12,9 +13,10 @@
 
 namespace heed::optim {
 
-// AdamW's bias correction in step t: 1 - beta1^t, and 1 / sqrt(1 - beta2^t).
+// AdamW's bias correction in step t: 1 - beta1^t, and 1 / sqrt(1 - beta2^t). NaN until it is computed: no value is right
+// for every step.
 struct BiasCorrection {
-  double first = 1, inverse_root_second = 1;
+  double first = std::numeric_limits<double>::quiet_NaN(), inverse_root_second = first;
 };
 
 struct StepState {

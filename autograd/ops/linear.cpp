@@ -15,6 +15,7 @@ void check_linear(const char* operation, const Tensor& x, const Tensor& weight, 
   require<DTypeError>(weight.dtype() == x.dtype(), "{}: weight is {} but x is {}", operation, weight.dtype(),
                       x.dtype());
   require_one_device(operation, {{"x", x}, {"weight", weight}, {"bias", bias}, {"bias_copy", bias_copy}});
+  require<ValueError>(bias || !bias_copy, "{}: bias_copy is given without bias", operation);
   if (!bias) return;
   require<ShapeError>(bias.shape() == Shape{weight.shape()[0]}, "{}: bias has shape {}, for weight {} it must be ({})",
                       operation, bias.shape(), weight.shape(), weight.shape()[0]);

@@ -9,7 +9,7 @@
 //   In bf16, gelu is applied to u rounded to bf16, as if linear and gelu were separate operations; only the fused GEMM
 //   on CUDA (cuda/gemm.hpp) applies gelu to the f32 accumulator. Saves x, weight and `kept`, which is u or gelu'(u);
 //   backward overwrites `kept` with du.
-// Throws ShapeError, DTypeError, DeviceError.
+// Throws ShapeError, DTypeError, DeviceError; ValueError for bias_copy without bias.
 #pragma once
 
 #include "autograd/core/context.hpp"

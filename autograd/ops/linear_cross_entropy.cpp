@@ -191,7 +191,10 @@ Tensor linear_cross_entropy_and_backward(Tensor x, const Tensor& weight, const T
   Call c = make_call(x, weight, targets, options);
   Output loss({}, c.exact(), c.device());
   const Tensor result = loss.saved();
-  return record_and_backward(kName, std::move(loss), {std::move(x), weight},
+  std::vector<Tensor> graph_inputs;  // an initializer list would keep a copy of x until backward has ended
+  graph_inputs.push_back(std::move(x));
+  graph_inputs.push_back(weight);
+  return record_and_backward(kName, std::move(loss), std::move(graph_inputs),
                              [c = std::move(c), result](const Tensor& dloss, Gradients& gradients) {
                                Differentiation differentiate(c, dloss, gradients);
                                for_each_chunk(c, [&](const Tensor& logits, int64_t first) {

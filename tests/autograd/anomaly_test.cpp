@@ -76,6 +76,23 @@ TEST_F(Anomaly, NamesTheOperationBackward) {
   expect_parts(text, {"the gradient of operation 'inverse' in head", "1 Inf", "input 0 (2) f64: min 1e-200 max 1"});
 }
 
+// Whatever scope backward() is called in, it names a recomputed operation by the scopes of forward.
+TEST_F(Anomaly, NamesTheRecomputedOperation) {
+  const Tensor x = leaf({2}, {1, 2});
+  int runs = 0;
+  const Tensor loss = total(recompute(
+      [&](const std::vector<Tensor>& in) {
+        const NameScope scope("block");
+        return scaled(in[0], ++runs == 1 ? 1 : kInf);
+      },
+      {x}));
+  const std::string text = error_of([&] {
+    const NameScope scope("head");
+    backward(loss);
+  });
+  expect_parts(text, {"the result of operation 'scaled' in block is"});
+}
+
 TEST_F(Anomaly, LooksAtGradientsThatAreAddedTo) {
   const Tensor x = leaf({2}, {1e-200, 1});
   x.set_grad(zeros({2}, DType::f64));

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -138,7 +139,8 @@ TEST(LinearCrossEntropy, OneGradientAlone) {
 TEST(LinearCrossEntropy, NoRowsAndNoTargets) {
   const Tensor weight = full({5, 3}, DType::f32, 1).set_requires_grad(true);
   for (const int64_t rows : {0, 2}) {
-    weight.set_grad(Tensor());
+    weight.set_grad(full({5, 3}, DType::f32, std::numeric_limits<double>::quiet_NaN()));
+    weight.reset_grad();
     const Tensor x = full({rows, 3}, DType::f32, 1),
                  targets = from_tokens({rows}, std::vector<int32_t>(static_cast<size_t>(rows), -1));
     EXPECT_EQ(linear_cross_entropy_and_backward(x, weight, targets).item(), 0);
@@ -175,6 +177,24 @@ TEST(LinearCrossEntropy, ExtraMemoryIsBounded) {
     EXPECT_NEAR(loss, std::log(static_cast<double>(kColumns)), kF32 * loss);
     EXPECT_LE(memory_report(Device::cpu).total.peak_bytes - before, 64'000'000) << softcap;
   }
+}
+
+// A model's backward runs inside the call: it must not hold the memory of x meanwhile, if the caller has moved it
+// there.
+TEST(LinearCrossEntropy, BackwardBelowRunsWithoutX) {
+  const Inputs in = inputs(DType::f32);
+  int64_t bytes = 0;
+  const auto bytes_below = [&](bool keep) {
+    Output y(in.x.shape(), DType::f32, Device::cpu);
+    std::fill_n(static_cast<float*>(y.ref().data), y.ref().shape.numel(), 0.5f);
+    Tensor x = record("probe", std::move(y), {in.x},
+                      [&](const Tensor&, Gradients&) { bytes = memory_report(Device::cpu).total.current_bytes; });
+    const Tensor kept = keep ? x : Tensor();
+    linear_cross_entropy_and_backward(std::move(x), in.weight, in.targets);
+    return bytes;
+  };
+  bytes_below(true);  // allocates the gradient of the weight
+  EXPECT_GE(bytes_below(true) - bytes_below(false), kRows * kWidth * size_bytes(DType::f32));
 }
 
 template <class E, class F>

@@ -51,8 +51,12 @@ std::vector<std::vector<double>> run(Layer layer, const Inputs& in, bool again =
 TEST(LinearGelu, GivesTheBitsOfTwoOperations) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
     for (const bool bias : {true, false}) {
-      for (const auto& [shape, outputs] :
-           {std::pair<Shape, int64_t>{{1}, 1}, {{2, 3, 5}, 7}, {{33, 17}, 65}, {{300, 48}, 192}, {{0, 4}, 3}}) {
+      for (const auto& [shape, outputs] : {std::pair<Shape, int64_t>{{1}, 1},
+                                           {{2, 3, 5}, 7},
+                                           {{33, 17}, 65},
+                                           {{300, 48}, 192},
+                                           {{0, 4}, 3},
+                                           {{2, 4}, 0}}) {
         SCOPED_TRACE(testing::Message() << name(dtype) << " " << shape.text() << (bias ? "" : " without bias"));
         const auto make = [&, &shape = shape, &outputs = outputs] { return Inputs(shape, outputs, dtype, bias); };
         const auto want = run(two_operations, make());

@@ -55,6 +55,9 @@ TEST(Optimizer, RefusesSpansThatShareMemory) {
   expect_refused<ValueError>(
       {{part(flat, 0, 5), part(other, 0, 5), true}, {part(flat, 5, 5), part(other, 0, 5), false}},
       "the gradients of span 0 and the gradients of span 1 overlap");
+  ParameterSpan first = span_of(3), second = span_of(3);
+  first.copies = second.copies = zeros({3}, DType::bf16);
+  expect_refused<ValueError>({first, second}, "the copies of span 0 and the copies of span 1 overlap");
   // Neighbours in one buffer are what a parameter store has.
   EXPECT_NO_THROW(Sgd({{part(flat, 0, 5), part(other, 0, 5), true}, {part(flat, 5, 5), part(other, 5, 5), false}}, {}));
 }

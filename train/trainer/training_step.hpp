@@ -1,4 +1,4 @@
-// One training step: zero the gradients, forward and backward of each micro-batch, gradient norm, optimizer step. The
+// One training step: forward and backward of each micro-batch, gradient norm, optimizer step. The
 // gradients, the loss and the counts of the step are summed over the ranks. The step's scalars (optim::StepState) and
 // tokens are in the memory of the device, and the kernels read them there. On CUDA the host therefore does not wait
 // during the step: one copy from pinned memory sends scalars and tokens, one returns the scalars. The first step

@@ -78,6 +78,7 @@ void block_gemms(Context& context, Gemm<T> g) {
 // The epilogue of all rows of C.
 template <class T>
 void run_epilogue(const Gemm<T>& g, const Epilogue& epilogue) {
+  if (g.n == 0) return;
   parallel_for(g.m, ceil_divide(kElementwiseGrain, g.n), [&](int64_t begin, int64_t end) {
     epilogue({begin, end, 0, g.n});
   });

@@ -1,6 +1,6 @@
 // bf16 GEMM with AVX512_BF16 for the products of a linear layer: y = x W^T and dx = dy W, which read x and dy in place,
 // and dW = dy^T x. An operand consists of pairs of bf16 that are adjacent along k (simd.hpp). Sums are f32; C is
-// rounded once.
+// rounded once. Subnormal numbers may count as 0.
 #pragma once
 
 #include "autograd/cpu/gemm/gemm.hpp"
