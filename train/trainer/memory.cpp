@@ -265,7 +265,7 @@ void require_host_memory(const Config& config, Device device, bool data_is_loade
 }
 
 void require_checkpoint_memory(const Config& config, Device device) {
-  constexpr int64_t kLibraries = int64_t{16} << 20;  // allocated by HDF5 and oneDNN until then
+  constexpr int64_t kLibraries = int64_t{24} << 20;  // allocated by HDF5 and oneDNN until then
   const int64_t bytes = estimate_memory(config, device).checkpoint;
   require_memory(
       {.bytes = bytes + kLibraries,
