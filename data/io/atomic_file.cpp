@@ -70,16 +70,16 @@ class SizeSignalHeldBack {
   sigset_t signal_{}, before_{};
 };
 
-void write_all(int file, std::string_view bytes) {
-  const size_t total = bytes.size();
+void write_all(int file, int64_t offset, std::string_view bytes, int64_t file_bytes) {
   while (!bytes.empty()) {
     const ssize_t written =
-        retry_interrupted([&] { return ::write(file, bytes.data(), std::min(bytes.size(), kBytesPerWrite)); });
+        retry_interrupted([&] { return ::pwrite(file, bytes.data(), std::min(bytes.size(), kBytesPerWrite), offset); });
     if (written <= 0) {
       const int error = written < 0 ? errno : EIO;
-      fail(error, fmt::format("the last {} of {} bytes cannot be written", bytes.size(), total));
+      fail(error, fmt::format("the last {} of {} bytes cannot be written", file_bytes - offset, file_bytes));
     }
     bytes.remove_prefix(static_cast<size_t>(written));
+    offset += written;
   }
 }
 
@@ -197,6 +197,11 @@ TemporaryFile::~TemporaryFile() {
 }
 
 void write_file_durably(const fs::path& path, std::string_view bytes) {
+  write_file_durably(path, static_cast<int64_t>(bytes.size()), [&](const WriteAt& write) { write(0, bytes); });
+}
+
+void write_file_durably(const fs::path& path, int64_t file_bytes,
+                        const std::function<void(const WriteAt& write)>& make) {
   static std::mutex one_at_a_time;
   const std::lock_guard guard(one_at_a_time);
   const SizeSignalHeldBack no_size_signal;
@@ -207,7 +212,7 @@ void write_file_durably(const fs::path& path, std::string_view bytes) {
       retry_interrupted([&] { return ::open(working_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
   require_success(file.number() >= 0, "no new file can be made in its folder");
   TemporaryFile temporary(working_path, TemporaryFile::OnSignal::leave);
-  write_all(file.number(), bytes);
+  make([&](int64_t offset, std::string_view bytes) { write_all(file.number(), offset, bytes, file_bytes); });
   flush(file.number(), "cannot flush it to the disk");
   require_success(file.close(), "cannot close it");
   require_success(::rename(working_path.c_str(), path.c_str()) == 0, "cannot take the place of the old file");

@@ -8,7 +8,9 @@
 //   NewFile               never replaces another file: for files that the user names
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +25,12 @@ namespace heed::data {
 // The directory must exist. Calls are serialized within the process.
 // Throws CheckpointError with only the reason: the caller adds the name of the file.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
+
+// The same for a file that is never in memory as a whole: `make` writes its parts, in any order. file_bytes: the length
+// of the file, for error messages. What `make` throws is thrown on, and the old file stays unchanged.
+using WriteAt = std::function<void(int64_t offset, std::string_view bytes)>;
+void write_file_durably(const std::filesystem::path& path, int64_t file_bytes,
+                        const std::function<void(const WriteAt& write)>& make);
 
 // The name of the temporary file for a file of this name.
 std::string temporary_name(std::string_view file_name);

@@ -150,7 +150,7 @@ std::string results_hdf5(const SweepResults& results) {
     all_seeds += fmt::format("{}\n", results.sweep->seed(results.sweep->arms.front(), run));
   }
   content.texts = {{"arms", names}, {"seeds", all_seeds}, {"ablation.csv", arms_csv(results)}};
-  return std::string(content_to_image(content).view());
+  return content_to_image(content);
 }
 
 }  // namespace heed::train

@@ -173,16 +173,27 @@ std::string absolute_name(const fs::path& path) {
 
 void save_checkpoint(const fs::path& path, const CheckpointContent& content) {
   naming_file("write", path, [&] {
-    const ByteBlock file = content_to_image(content);
-    const int64_t content_bytes = file.size() - kBlockBytes;
-    const auto block = encode_block({content_bytes, data::checksum(file.data() + kBlockBytes, content_bytes)});
-    std::copy(block.begin(), block.end(), file.data());
-    data::write_file_durably(path, file.view());
+    make_room(kPartBytes);  // ByteBlock reports whether that was enough
+    const ByteBlock part(kPartBytes);
+    const Hdf5Layout layout = lay_out(content);
+    data::write_file_durably(path, layout.size(), [&](const data::WriteAt& write) {
+      data::Checksum sum;
+      // A part is still in the cache for the checksum. All but the first begin at a multiple of kPartBytes.
+      for (int64_t begin = kBlockBytes, bytes = 0; begin < layout.size(); begin += bytes) {
+        bytes = std::min(kPartBytes - begin % kPartBytes, layout.size() - begin);
+        const std::span<char> to(part.data(), static_cast<size_t>(bytes));
+        layout.copy(begin, to);
+        sum.update(to.data(), bytes);
+        write(begin, {to.data(), to.size()});
+      }
+      const auto block = encode_block({layout.size() - kBlockBytes, sum.value()});
+      write(0, {block.data(), block.size()});
+    });
   });
 }
 
 int64_t checkpoint_file_bytes(const CheckpointContent& content, std::span<const TensorSpec> more) {
-  return max_image_bytes(content, more);
+  return image_bytes(content, more);
 }
 
 CheckpointContent load_checkpoint(const fs::path& path) {

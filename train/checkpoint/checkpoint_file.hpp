@@ -3,9 +3,9 @@
 // The HDF5 file (content: hdf5_image.hpp) starts with a user block of 512 bytes that stores its size and checksum (see
 // CheckpointBlock). Other programs skip it: h5py, h5dump and HDFView open the file for reading. After a program has
 // opened it for writing, it no longer matches its checksum and is refused.
-// Memory in addition to the content: checkpoint_file_bytes() while saving, the file size while loading; MemoryError is
-// thrown before anything is written. With AdamW, a file has 12 bytes per parameter (the weight and two moments in f32)
-// and about 400 bytes per tensor.
+// Memory in addition to the content: while saving 1 MiB and about 1 KiB per tensor, while loading the file size;
+// MemoryError is thrown before anything is written. With AdamW, a file has 12 bytes per parameter (the weight and two
+// moments in f32) and about 400 bytes per tensor.
 #pragma once
 
 #include <array>
@@ -34,8 +34,8 @@ std::string absolute_name(const std::filesystem::path& path);
 // MemoryError.
 void save_checkpoint(const std::filesystem::path& path, const CheckpointContent& content);
 
-// Upper bound of the size in bytes of a checkpoint with this content and the tensors in `more`; at most 1 % + 64 KiB
-// too high. It is fast and needs no memory for the elements. Replacing a checkpoint needs this much free space on the
+// The size in bytes of a checkpoint with this content and the tensors in `more`. It is fast and needs no memory for the
+// elements. Replacing a checkpoint needs this much free space on the
 // disk, since the old file is kept until the new one is complete.
 // Throws ValueError and DTypeError for content that cannot be stored, CheckpointError, MemoryError.
 int64_t checkpoint_file_bytes(const CheckpointContent& content, std::span<const TensorSpec> more = {});

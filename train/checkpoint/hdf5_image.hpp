@@ -1,4 +1,4 @@
-// Conversion of a checkpoint's content to and from the image of an HDF5 file, in memory only.
+// Conversion of a checkpoint's content to and from an HDF5 file, without access to the disk.
 //
 //   /tensors/<name>    f32, f64 or i32, up to five dimensions
 //   /integers/<name>   i64, a scalar
@@ -16,7 +16,10 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "autograd/core/check.hpp"
 #include "train/checkpoint/checkpoint_content.hpp"
@@ -54,13 +57,42 @@ class ByteBlock {
   int64_t size_ = 0;
 };
 
-// The complete file; its first kBlockBytes bytes, the user block, are zero.
-// Throws ValueError (see require_storable), DTypeError for a bf16 tensor, CheckpointError, MemoryError.
-ByteBlock content_to_image(const CheckpointContent& content);
+// The HDF5 file of a content without a copy of its elements: HDF5 makes the metadata (names, shapes, types and where
+// the elements are in the file), which are some hundred bytes per value; the elements stay in the content.
+class Hdf5Layout {
+ public:
+  // Elements of one dataset: `bytes` bytes from byte `begin` of the file on.
+  struct Elements {
+    int64_t begin = 0, bytes = 0;
+    const char* data = nullptr;
+  };
 
-// Upper bound of the size of that file with the tensors in `more` added; at most 1 % + 64 KiB too high. Builds the file
-// without the elements, so memory and time depend only on the names. Throws as content_to_image() does.
-int64_t max_image_bytes(const CheckpointContent& content, std::span<const TensorSpec> more = {});
+  // metadata: the file from its first byte on, with zeros where elements are; it may be longer than the file.
+  // elements: in the order of their place in the file.
+  Hdf5Layout(ByteBlock metadata, std::vector<Elements> elements, int64_t size)
+      : metadata_(std::move(metadata)), elements_(std::move(elements)), size_(size) {}
+
+  // Length of the file in bytes.
+  int64_t size() const { return size_; }
+  // Copies the bytes of the file from byte `begin` on, as many as `to` has; they must be within the file.
+  void copy(int64_t begin, std::span<char> to) const;
+
+ private:
+  ByteBlock metadata_;
+  std::vector<Elements> elements_;
+  int64_t size_;
+};
+
+// The file, whose first kBlockBytes bytes, the user block, are zero. The content must outlive it, unchanged. Time and
+// memory depend on the names only.
+// Throws ValueError (see require_storable), DTypeError for a bf16 tensor, CheckpointError, MemoryError.
+Hdf5Layout lay_out(const CheckpointContent& content);
+
+// Length of that file with the tensors in `more` added. Throws as lay_out() does.
+int64_t image_bytes(const CheckpointContent& content, std::span<const TensorSpec> more = {});
+
+// That file as a whole in memory, for small contents.
+std::string content_to_image(const CheckpointContent& content);
 
 // Throws CheckpointError with the dataset or group, MemoryError.
 CheckpointContent image_to_content(std::string_view image);

@@ -102,11 +102,26 @@ std::string data_keys(const DataConfig& data) {
   return "nothing: a token file stays on the disk";
 }
 
-// Memory of one save: the HDF5 file image with its headroom (hdf5_image_write.cpp), and on CUDA also the copies of the
-// tensors on the host.
-double checkpoint_bytes(double content, Device device) {
-  const double image = content + content / 16;
-  return device == Device::cuda ? image + content : image;
+// A buffer of 1 MiB (checkpoint_file.cpp) and the metadata of the file.
+constexpr double kSaveBuffers = 2 << 20;
+
+// Whether the moments of a parameter group are in several tensors, so that a save joins copies of them
+// (GradBuckets::whole()).
+bool has_moments_in_parts(const Config& config) {
+  const OptimConfig& o = config.optim;
+  return config.train.shard_optimizer || o.optimizer == OptimizerKind::muon || o.embedding_lr_scale != 1 ||
+         o.head_lr_scale != 1 || config.model.width_multiplier() != 1;
+}
+
+// Values of the tensors that rank 0 copies for one save. On CUDA these are all tensors of the checkpoint, since they
+// are written from the host; on the CPU most are written from where they are.
+double copied_values(const Config& config, const nn::ParameterCount& count, double moments, Device device) {
+  if (device == Device::cuda) return count.all() + moments;
+  if (!has_moments_in_parts(config)) return 0;
+  // The second moment is joined as if the matrices that Muon updates had it, too.
+  if (config.optim.optimizer == OptimizerKind::muon) moments += count.hidden;
+  const bool shards_weights = config.train.shard_optimizer && config.train.precision == DType::bf16;
+  return shards_weights ? count.all() + moments : moments;
 }
 
 constexpr double kCertainActivations = 0.7, kNearMiss = 0.9;
@@ -159,7 +174,7 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
   const double sharing = t.shard_optimizer ? static_cast<double>(t.ranks) : 1;
   const double gradients = count.all() * exact;
   const double average = config.optim.ema_decay > 0 ? count.all() : 0;
-  const double moments = (optimizer_values(config.optim, count) + average) * exact;
+  const double moments = optimizer_values(config.optim, count) + average;
   double parameters = gradients;
   if (element != exact) parameters += count.all() * element - count.matrices * exact * (sharing - 1) / sharing;
   const auto layers = static_cast<double>(m.num_layers), width = static_cast<double>(m.d_model);
@@ -171,9 +186,9 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
   const double step_tokens = static_cast<double>(t.rows_per_rank()) * static_cast<double>(m.seq_len);
   return {.parameters = to_bytes(parameters),
           .gradients = to_bytes(gradients),
-          .optimizer = to_bytes(moments / sharing),
+          .optimizer = to_bytes(moments * exact / sharing),
           .activations = to_bytes(activations + logits),
-          .checkpoint = to_bytes(checkpoint_bytes(gradients + moments, device)),
+          .checkpoint = to_bytes(copied_values(config, count, moments, device) * exact + kSaveBuffers),
           .data = to_bytes(data_bytes(config.data)),
           .data_keys = data_keys(config.data),
           .batch = to_bytes(2 * step_tokens * sizeof(int32_t)),  // inputs and targets
@@ -253,8 +268,8 @@ void require_checkpoint_memory(const Config& config, Device device) {
   constexpr int64_t kLibraries = int64_t{16} << 20;  // allocated by HDF5 and oneDNN until then
   const int64_t bytes = estimate_memory(config, device).checkpoint;
   require_memory(
-      {.bytes = bytes + kLibraries,
-       .what = "a checkpoint, made in memory at each save,",
+      {.bytes = bytes + bytes / 8 + kLibraries,  // the pool finds no place for every copy in what is free
+       .what = "the save of a checkpoint",
        .advice = "lower model.d_model or model.num_layers, or take optim.optimizer = \"sgd\" without momentum"});
 }
 

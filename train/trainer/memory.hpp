@@ -16,7 +16,7 @@ namespace heed::train {
 struct MemoryEstimate {
   int64_t parameters = 0, gradients = 0, optimizer = 0;
   int64_t activations = 0;  // of one micro-batch, including one chunk of logits
-  int64_t checkpoint = 0;   // built in memory at each save, by rank 0
+  int64_t checkpoint = 0;   // tensors that rank 0 copies for a save, and the buffers of the file
   int64_t data = 0;         // token ids of a text, or tables of a synthetic dataset
   std::string data_keys;    // config keys that reduce it
   int64_t batch = 0;        // token ids of a step

@@ -144,6 +144,20 @@ TEST(CheckpointInterruptTest, AFullDiskIsAnError) {
   expect_text(error, " bytes cannot be written: No space left on device");
 }
 
+TEST(CheckpointInterruptTest, APartThatCannotBeMadeLeavesTheOldFile) {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "last.h5";
+  write_file(path, "old");
+  EXPECT_THROW(data::write_file_durably(path, 8,
+                                        [](const data::WriteAt& write) {
+                                          write(0, "part");
+                                          throw MemoryError("none");
+                                        }),
+               MemoryError);
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"last.h5"});
+}
+
 TEST(CheckpointInterruptTest, AFolderThatTakesNoFilesIsAnError) {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "last.h5";
