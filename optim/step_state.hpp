@@ -13,8 +13,8 @@
 
 namespace heed::optim {
 
-// AdamW's bias correction in step t: 1 - beta1^t, and 1 / sqrt(1 - beta2^t). NaN until it is computed: no value is right
-// for every step.
+// AdamW's bias correction in step t: 1 - beta1^t, and 1 / sqrt(1 - beta2^t). NaN until it is computed: no value is
+// right for every step.
 struct BiasCorrection {
   double first = std::numeric_limits<double>::quiet_NaN(), inverse_root_second = first;
 };
