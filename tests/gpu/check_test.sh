@@ -184,7 +184,7 @@ seen=$(grep ' ok ' "$summary" | cut -d ' ' -f 1 | grep -xE "${order// /|}" | pas
 result info ok 'device +Fake card'
 result losses-f32 ok 'largest relative difference of a loss 0 of'
 result tests.Quiet ok '2 tests passed, 0 skipped'
-[[ -z $REAL_TESTS ]] || result tests.TokenFault ok '7 tests passed, 0 skipped'
+[[ -z $REAL_TESTS ]] || result tests.TokenFault ok '[1-9][0-9]* tests passed, 0 skipped'
 [[ -z $REAL_TESTS ]] || result tests.EveryOpOnCudaAgain.8-of-8 ok '[1-9][0-9]* tests passed, 0 skipped'
 result memcheck-operations ok ''
 says '^gpt2-124m-bf16 +step +5.00 ms'
