@@ -21,6 +21,11 @@ using Type = dnnl::memory::data_type;
 template <class T>
 constexpr Type kTypeOf = std::is_same_v<T, Bf16> ? Type::bf16 : Type::f32;
 
+constexpr const char *kWhat = "a matrix product by oneDNN", *kAdvice = "free memory or raise the limit";
+// Free memory that creating a primitive may need: if it lacks memory for machine code, oneDNN 2.6 ends the process with
+// SIGSEGV.
+constexpr int64_t kPrimitiveBytes = int64_t{16} << 20;
+
 // For some shapes, oneDNN 2.6 executes AMX instructions without a tile configuration, which terminates the process with
 // SIGILL. Limits oneDNN to AVX512_BF16, unless the user has set a limit.
 bool limit_instructions() {
@@ -66,6 +71,7 @@ class OneDnn {
     const auto found = entries_.find(key);
     if (found != entries_.end()) return found->second;
     if (entries_.size() >= kMostEntries) entries_.clear();
+    require_memory({.bytes = kPrimitiveBytes, .what = kWhat, .advice = kAdvice});
     return entries_.emplace(key, std::make_shared<const Entry>(make(g))).first->second;
   }
 
@@ -122,7 +128,7 @@ void run(const Gemm<T, Out>& product) {
     instance.run(product);
   } catch (const dnnl::error& error) {
     if (error.status != dnnl_out_of_memory) throw;
-    throw_out_of_memory({.bytes = 0, .what = "a matrix product by oneDNN", .advice = "free memory or raise the limit"});
+    throw_out_of_memory({.bytes = 0, .what = kWhat, .advice = kAdvice});
   }
 }
 

@@ -201,6 +201,12 @@ class Memory(Limits):
         result = self.train_with(320, *LARGE_IN_PARTS, "batch_size=256", "steps=1")
         self.assertEqual(result.returncode, 0, result.stderr)
 
+    def test_never_a_crash(self):
+        # oneDNN without memory for its machine code ended the program with SIGSEGV.
+        for mebibytes in range(250, 310, 10):
+            result = self.train_with(mebibytes, *LARGE, "batch_size=256", "steps=1", "optimizer=muon")
+            self.assertIn(result.returncode, (0, 5), f"{mebibytes} MiB: {result.stderr}")
+
     def test_a_text_that_does_not_fit(self):
         text = self.folder / "text.txt"
         with open(text, "w") as file:
