@@ -13,6 +13,7 @@
 #include "autograd/ops/embedding.hpp"
 #include "autograd/ops/linear.hpp"
 #include "autograd/tape.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/support/tolerance.hpp"
 
 namespace heed::test {
@@ -195,16 +196,6 @@ TEST(LinearCrossEntropy, BackwardBelowRunsWithoutX) {
   };
   bytes_below(true);  // allocates the gradient of the weight
   EXPECT_GE(bytes_below(true) - bytes_below(false), kRows * kWidth * size_bytes(DType::f32));
-}
-
-template <class E, class F>
-void expect_error(F run, const std::string& text) {
-  try {
-    run();
-    ADD_FAILURE() << "no error, expected: " << text;
-  } catch (const E& error) {
-    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
-  }
 }
 
 TEST(LinearCrossEntropy, ErrorsOfBackwardLeaveNoGradient) {

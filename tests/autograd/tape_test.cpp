@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "autograd/check/scalar_tape.hpp"
+#include "tests/support/expect_error.hpp"
 #include "tests/support/plain_ops.hpp"
 #include "tests/support/tolerance.hpp"
 
@@ -14,16 +15,6 @@ namespace heed::test {
 namespace {
 
 using Values = std::vector<double>;
-
-template <class E, class F>
-void expect_error(F run, const std::string& text) {
-  try {
-    run();
-    ADD_FAILURE() << "no error, expected: " << text;
-  } catch (const E& error) {
-    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
-  }
-}
 
 TEST(Tape, Diamond) {
   const Tensor x = leaf({2}, {3, -1});
