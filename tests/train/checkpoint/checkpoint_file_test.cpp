@@ -212,9 +212,8 @@ TEST_F(CheckpointFileTest, NoMemoryForAPartOfTheFile) {
   const std::string outcome = in_child([&]() -> std::string {
     const rlimit limit{1 << 20, 1 << 20};
     if (::setrlimit(RLIMIT_AS, &limit) != 0) return "no limit";
-    void* volatile taken = nullptr;
-    while ((taken = std::malloc(512 << 10)) != nullptr) {  // what the heap has already
-    }
+    static void* taken[64];                                     // static, so that no allocation is optimised away
+    for (void*& block : taken) block = std::malloc(512 << 10);  // takes what the heap has already
     try {
       save_checkpoint(path_, sample_content());
     } catch (const MemoryError& error) {
