@@ -144,8 +144,11 @@ TEST_P(OptimizerOnCuda, AveragesTheWeightsAsTheCpu) {
     std::vector<double> expected = start;
     for (int64_t step = 1; step <= 8; ++step) {  // 0.4 is reached in step 5
       set(span.gradients, random_values(n, static_cast<uint32_t>(step)));
-      const Tensor state =
-          on_device({.learning_rate = 0.1, .optimizer_step = step, .gradient_scale = 1, .is_valid = step == 3 ? 0 : 1});
+      const Tensor state = on_device({.learning_rate = 0.1,
+                                      .optimizer_step = step,
+                                      .bias_correction = optimizer->bias_correction(step),
+                                      .gradient_scale = 1,
+                                      .is_valid = step == 3 ? 0 : 1});
       optimizer->step(pointer(state));
       const double rate = step == 3 ? 0 : weight_average_rate(0.4, step);
       const std::vector<double> weights = span.weights.values(), found = average.values();
