@@ -79,7 +79,7 @@ struct OpSample {
   bool backward_reads_result = false;          // in bf16 its rounding then affects the gradients
   bool rounds_between_products = false;        // bf16 on CUDA: a GEMM result is rounded before its next use
   bool cpu_rounds_between_products = false;    // the same on CPUs with AVX512_BF16
-  double term_size = 1e-3;                     // of the sums whose difference a result is: f32 rounds them
+  double term_size = 1e-3;                     // of terms that cancel in a result, whose f32 rounding stays
   bool needs_f64 = false;                      // runs on the CPU only
   Device bench_on = Device::cpu;               // for a benchmark row: the device that its sizes suit
   // For bench: FLOPs and bytes moved (as f32) of forward and backward. For backward, -1 means twice the forward.

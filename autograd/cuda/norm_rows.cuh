@@ -6,11 +6,12 @@
 //
 // Forward: at most as many thread blocks as can be resident; each thread group strides over rows. Weight and bias stay
 // in registers or in the L1 cache. Memory: x read once, y written once, 4 bytes per element in bf16, 8 in f32, and 4
-// bytes per row for each statistic. About 8 operations per element, memory-bound. Backward: a thread block processes a
-// chunk of at least 16 rows and sums dweight and dbias of the chunk in registers; the partial sums of the chunks are
-// added in order, see column_sum.cuh. Memory: dy and x read, dx written, 6 or 12 bytes per element, and half a byte for
-// each of the two partial sums, which usually stay in L2. About 15 operations per element, memory-bound. The bits
-// depend on the shape, and on whether all tensors, including weight and bias, are aligned for vectors.
+// bytes per row for each statistic. About 8 operations per element, memory-bound.
+// Backward: a thread block processes a chunk of at least 16 rows and sums dweight and dbias of the chunk in registers;
+// the partial sums of the chunks are added in order, see column_sum.cuh. Memory: dy and x read, dx written, 6 or 12
+// bytes per element, and half a byte for each of the two partial sums, which usually stay in L2. About 15 operations
+// per element, memory-bound.
+// The bits depend on the shape, and on whether all tensors, including weight and bias, are aligned for vectors.
 #pragma once
 
 #include "autograd/cuda/norm_rows_wide.cuh"

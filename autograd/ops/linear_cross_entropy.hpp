@@ -7,8 +7,8 @@
 // the largest power of two whose logits (with a softcap also their gradients) fit into chunk_bytes, and at least 1. The
 // operation also allocates 16 bytes per row (24 in f64).
 // With a single chunk, the results have the bits of the separate operations. With several, the losses are still added
-// in the order of the rows; dweight accumulates chunk by chunk, so its last bits depend on the chunk size. Throws
-// ShapeError, DTypeError, DeviceError, ValueError as these operations do.
+// in the order of the rows; dweight accumulates chunk by chunk, so its last bits depend on the chunk size.
+// Throws ShapeError, DTypeError, DeviceError, ValueError as these operations do.
 #pragma once
 
 #include "autograd/ops/cross_entropy.hpp"

@@ -35,8 +35,8 @@ std::string absolute_name(const std::filesystem::path& path);
 void save_checkpoint(const std::filesystem::path& path, const CheckpointContent& content);
 
 // The size in bytes of a checkpoint with this content and the tensors in `more`. It is fast and needs no memory for the
-// elements. Replacing a checkpoint needs this much free space on the
-// disk, since the old file is kept until the new one is complete.
+// elements. Replacing a checkpoint needs this much free space on the disk, since the old file is kept until the new one
+// is complete.
 // Throws ValueError and DTypeError for content that cannot be stored, CheckpointError, MemoryError.
 int64_t checkpoint_file_bytes(const CheckpointContent& content, std::span<const TensorSpec> more = {});
 
