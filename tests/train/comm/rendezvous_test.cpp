@@ -214,8 +214,8 @@ TEST(Rendezvous, SaysWhoIsMissingAndWhereLongBeforeTheTimeout) {
   }
 }
 
-// Lets this process open `more` files. UBSan tests the type of a thread's object with a pipe when it meets that type
-// for the first time, so the thread of a watchdog runs once before the limit.
+// Limits this process to `more` further open files. A watchdog's thread runs once before the limit: when UBSan checks
+// an object of a type for the first time, it opens a pipe, and without one it reports an invalid vptr.
 void limit_open_files(rlim_t more) {
   {
     HeartbeatPage page("open_files_" + std::to_string(getpid()), 0, 1);
