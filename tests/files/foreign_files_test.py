@@ -253,6 +253,9 @@ class Trial:
 
     def try_other_commands(self):
         self.prepare()
+        for run in (self.run_dir, self.sandbox.home):
+            self.checked(["at", run, "2"])
+            self.checked(["eval", f"{run}@1"])
         checkpoints = [p for p in self.base.rglob("*.h5") if p.is_file()][:3]
         checkpoints.append(self.sandbox.home / "checkpoints" / "last.h5")
         for checkpoint in checkpoints:

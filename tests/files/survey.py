@@ -219,6 +219,11 @@ def cases():
     found.append(Case("`train --resume`: the run folder", "missing", [*train, "--resume"]))
     found += write_cases("`train --resume`: the run folder", "run", [*train, "--resume"])
     found += file_system_cases("`train --resume`: the file system of the run folder", [*resume, "train.steps=8"])
+    at_step = ["at", "old", "1"]
+    found += read_cases("`at`: `metrics.csv` of the run", "old/metrics.csv", at_step)
+    found += read_cases("`at`: the nearest checkpoint", "old/checkpoints/step-000002.h5", ["at", "old", "2"])
+    found += write_cases("`at`: the checkpoint of the step", "old/checkpoints/step-000001.h5", at_step)
+    found += file_system_cases("`at`: the file system of the run folder", at_step)
     found += read_cases("`eval`: the checkpoint", old_last, ["eval", old_last])
     found += read_cases("`eval`: `data.path`", "text.txt", ["eval", old_last, "data.path=text.txt"])
     found += read_cases("`generate`: the checkpoint", old_last, generate)

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <memory>
 #include <system_error>
@@ -72,6 +73,14 @@ std::optional<double> best_loss_of(const CheckpointContent& content) {
   return found == content.reals.end() ? std::nullopt : std::optional(found->second);
 }
 
+// Whether the step of the first is divisible by a lower power of two.
+bool is_less_round(const fs::path& a, const fs::path& b) {
+  const auto power = [](const fs::path& file) {
+    return std::countr_zero(static_cast<uint64_t>(checkpoint_step(file).value()));
+  };
+  return power(a) < power(b);
+}
+
 // Returns nullopt and adds a reason if the file is missing or damaged. A file that cannot be read may be undamaged:
 // this is an error, because otherwise the next save would replace it.
 std::optional<CheckpointContent> try_load(const fs::path& path, std::vector<std::string>& reasons) {
@@ -93,6 +102,8 @@ std::optional<CheckpointContent> try_load(const fs::path& path, std::vector<std:
 bool is_checkpoint_name(std::string_view file_name) {
   return file_name == "last.h5" || file_name == "best.h5" || parse_step(file_name).has_value();
 }
+
+std::optional<int64_t> checkpoint_step(const fs::path& file) { return parse_step(file.filename().string()); }
 
 CheckpointFolder::CheckpointFolder(const fs::path& run_dir, int64_t keep)
     : folder_(run_dir / "checkpoints"), keep_(keep) {}
@@ -191,6 +202,14 @@ void CheckpointFolder::save_best(const CheckpointContent& content) {
   stale_best_step_.reset();
 }
 
+fs::path CheckpointFolder::save_earlier(const CheckpointContent& content) {
+  const fs::path file = folder_ / step_file_name(step_of(content));
+  require<CheckpointError>(fs::symlink_status(file).type() == fs::file_type::not_found,
+                           "{} exists, but is no undamaged checkpoint of that step: move it away", full_name(file));
+  save_checkpoint(file, content);
+  return file;
+}
+
 // Creates a hard link to the current last.h5: it keeps that name when last.h5 is replaced, and no data is copied.
 void CheckpointFolder::link_previous(int64_t step) {
   const fs::path path = folder_ / step_file_name(step);
@@ -204,11 +223,19 @@ void CheckpointFolder::link_previous(int64_t step) {
 }
 
 void CheckpointFolder::prune(int64_t step) const {
-  int64_t kept = 0;
+  const auto remove = [](const fs::path& path) { explaining(path, "remove", [&] { fs::remove(path); }); };
+  std::vector<fs::path> kept;
   for (const fs::path& path : earlier()) {
-    const bool stays = *parse_step(path.filename().string()) < step && kept < keep_;
-    kept += stays ? 1 : 0;
-    if (!stays) explaining(path, "remove", [&] { fs::remove(path); });
+    if (*checkpoint_step(path) < step) {
+      kept.push_back(path);
+    } else {
+      remove(path);
+    }
+  }
+  while (static_cast<int64_t>(kept.size()) > keep_) {
+    const auto superfluous = std::min_element(kept.rbegin(), keep_ > 0 ? kept.rend() - 1 : kept.rend(), is_less_round);
+    remove(*superfluous);
+    kept.erase(std::next(superfluous).base());
   }
 }
 

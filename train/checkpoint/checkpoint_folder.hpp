@@ -1,7 +1,7 @@
 // The checkpoints of a run, in run_dir/checkpoints:
 //
 //   last.h5          the newest; exists at any moment from the first save on
-//   step-000123.h5   the newest `keep` of those that last.h5 replaced, by step
+//   step-000123.h5   `keep` of those that last.h5 replaced, by step: the newest one, and others spread over the run
 //   best.h5          the best one, according to the trainer
 //   .*.heed-<number> temporary file of a killed save; never used as a checkpoint
 //
@@ -26,6 +26,8 @@ inline constexpr const char* kBestName = "best_val_loss";
 
 // "last.h5", "best.h5" and "step-<number>.h5".
 bool is_checkpoint_name(std::string_view file_name);
+// The step in the name of a "step-<number>.h5"; nullopt for any other file.
+std::optional<int64_t> checkpoint_step(const std::filesystem::path& file);
 
 // The checkpoints that a run will save, for the check of disk space before its first step.
 struct PlannedCheckpoints {
@@ -57,12 +59,17 @@ class CheckpointFolder {
   // the names of the files that were removed.
   std::vector<std::string> prepare(const PlannedCheckpoints& planned = {});
 
-  // Replaces last.h5. Checkpoints of this step or a later one belong to a run that was abandoned when an earlier
-  // checkpoint was resumed; they are removed. If load_newest() found that best.h5 is not the best of the loaded
-  // checkpoint, best.h5 is removed once the run has reached its step without a new best: until then it is the best
-  // available. If the replaced checkpoint cannot be kept, the new one is still saved, with a notice.
+  // Replaces last.h5. Of the replaced ones more than `keep` are removed: first those whose step is divisible by the
+  // lowest power of two, older ones before newer ones, but never the newest. So the others stay evenly spread, at
+  // distances that double as the run grows (train/run/past_step.hpp). Checkpoints of this step or a later one belong to
+  // a run that was abandoned when an earlier checkpoint was resumed; they are removed. If load_newest() found that
+  // best.h5 is not the best of the loaded checkpoint, best.h5 is removed once the run has reached its step without a
+  // new best: until then it is the best available. If the replaced checkpoint cannot be kept, the new one is still
+  // saved, with a notice.
   void save_last(const CheckpointContent& content);
   void save_best(const CheckpointContent& content);
+  // Saves the checkpoint of an earlier step and returns its file. Throws if there is a file of that name.
+  std::filesystem::path save_earlier(const CheckpointContent& content);
 
   // Loads last.h5 or, if that is missing or damaged, the undamaged checkpoint with the most steps. Throws if there is
   // none, so that a run never restarts silently, and UnreadableError for a file that the system does not let it read.

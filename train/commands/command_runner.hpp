@@ -11,7 +11,8 @@
 namespace heed::train {
 
 inline constexpr const char* kCheckpointHelp =
-    "A checkpoint (.h5), or a run folder, whose checkpoints/last.h5 is used.";
+    "A checkpoint (.h5), a run folder, whose checkpoints/last.h5 is used, or RUN@STEP: the run after that step, "
+    "rebuilt (heed at).";
 
 // Registers what runs a command, once the whole command line has been parsed.
 struct Runner {
@@ -35,6 +36,7 @@ inline void add_ema(CLI::App* command, EvaluatedWeights& weights) {
 }
 
 // Each adds its command to the app.
+void add_at(CLI::App& app, const Runner& run);
 void add_export(CLI::App& app, const Runner& run);
 void add_import(CLI::App& app, const Runner& run);
 void add_data(CLI::App& app, const Runner& run);

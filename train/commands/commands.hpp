@@ -1,4 +1,4 @@
-// The commands eval, export, import, gradcheck, info, plot and report, one source file each. The others are in
+// The commands at, eval, export, import, gradcheck, info, plot and report, one source file each. The others are in
 // train/run/run.hpp (train), train/commands/generate.hpp, train/bench/bench.hpp and train/commands/main.cpp (data,
 // config).
 #pragma once
@@ -12,6 +12,18 @@
 #include "train/trainer/evaluator.hpp"
 
 namespace heed::train {
+
+struct AtOptions {
+  std::string run;  // the run folder, also of a run that still trains
+  std::optional<int64_t> step = {};
+  std::string export_folder = {};  // empty: none
+};
+
+// `heed at`: rebuilds the state of a run after any of its steps (train/run/past_step.hpp), saves it as one of the
+// checkpoints of the run, and prints where it began and a checksum of the weights; export_folder: also writes what
+// `heed export` writes. Without a step it prints what a rebuild costs. Throws what load_named_checkpoint() and
+// export_model() throw, ConfigError if the folder is not that of a run or another process trains in it.
+void run_at(const AtOptions& options);
 
 struct EvalOptions {
   std::string checkpoint = {};
@@ -65,8 +77,8 @@ struct ImportOptions {
 void run_import(const ImportOptions& options);
 
 struct PlotOptions {
-  std::vector<std::string> folders;
-  std::string output;  // empty: plot.svg, for one folder in it, otherwise in the current folder
+  std::vector<std::string> folders;  // or RUN@STEP
+  std::string output;                // empty: plot.svg, for one whole folder in it, otherwise in the current one
 };
 
 // `heed plot`: draws runs and sweeps into one picture and prints its path. Throws what plot_runs() throws

@@ -6,17 +6,17 @@
 #include <numbers>
 
 #include "data/io/posix_file.hpp"
-#include "train/checkpoint/checkpoint_file.hpp"
 #include "train/comm/init.hpp"
 #include "train/commands/eval_data.hpp"
 #include "train/commands/position_table.hpp"
 #include "train/commands/prompt.hpp"
 #include "train/config/config_value.hpp"
+#include "train/huggingface/read_pretrained.hpp"
 #include "train/output/number_text.hpp"
 #include "train/output/output.hpp"
 #include "train/output/progress.hpp"
+#include "train/run/past_step.hpp"
 #include "train/run/reporter.hpp"
-#include "train/run/run_folder.hpp"
 #include "train/run/snapshot.hpp"
 #include "train/trainer/evaluator.hpp"
 
@@ -81,8 +81,8 @@ constexpr const char* kEachOnce = "targets, each once";
 }  // namespace
 
 void run_eval(const EvalOptions& options) {
-  const std::string file = checkpoint_of(options.checkpoint);
-  const CheckpointContent content = load_checkpoint(file);
+  const NamedCheckpoint checkpoint = load_named_checkpoint(options.checkpoint, read_pretrained);
+  const CheckpointContent& content = checkpoint.content;
   const LoadedModel loaded = load_model(content, options.overrides, options.weights);
   check(options, loaded);
   const Config& config = loaded.config;
@@ -104,8 +104,8 @@ void run_eval(const EvalOptions& options) {
   require<DataError>(!data.is_of_run || has(data::Split::validation) || has(data::Split::test),
                      "eval: {} was trained without validation and test (data.val_fraction = 0, data.test_fraction = "
                      "0), so there is nothing to evaluate; data.path=FILE evaluates another text",
-                     file);
-  print("{}, step {}{}\n", quote(file), loaded.step, weights_text(options.weights));
+                     checkpoint.name);
+  print("{}, step {}{}\n", quote(checkpoint.name), loaded.step, weights_text(options.weights));
   print_changes(parse_config(content.text("config"), "config"), config, data);
   if (has_text(options)) {
     evaluate_split(data::Split::train, "text", "text", kEachOnce);

@@ -8,11 +8,11 @@
 #include "autograd/core/check.hpp"
 #include "autograd/tape.hpp"
 #include "data/text/tokenizer.hpp"
-#include "train/checkpoint/checkpoint_file.hpp"
 #include "train/commands/generate_output.hpp"
 #include "train/config/config_value.hpp"
+#include "train/huggingface/read_pretrained.hpp"
 #include "train/output/output.hpp"
-#include "train/run/run_folder.hpp"
+#include "train/run/past_step.hpp"
 
 namespace heed::train {
 namespace {
@@ -195,13 +195,13 @@ void run_generate(const GenerateOptions& options) {
   check(options.sampler);
   require<ConfigError>(options.num_tokens >= 0, "--tokens is {}, it must not be negative", options.num_tokens);
   require<ConfigError>(options.num_samples >= 1, "--num-samples is {}, it must be at least 1", options.num_samples);
-  const std::string file = checkpoint_of(options.checkpoint);
-  const LoadedModel loaded = load_model(load_checkpoint(file), {}, options.weights);
+  const NamedCheckpoint checkpoint = load_named_checkpoint(options.checkpoint, read_pretrained);
+  const LoadedModel loaded = load_model(checkpoint.content, {}, options.weights);
   check(options, loaded);
   const std::vector<Prompt> prompts = make_prompts(options, loaded);
   // To stderr: stdout has the text only.
-  if (file != options.checkpoint)
-    write_notice(fmt::format("{}, step {}{}\n", quote(file), loaded.step, weights_text(options.weights)));
+  if (checkpoint.name != options.checkpoint)
+    write_notice(fmt::format("{}, step {}{}\n", quote(checkpoint.name), loaded.step, weights_text(options.weights)));
   std::vector<std::vector<int32_t>> tokens;
   for (const Prompt& prompt : prompts) tokens.push_back(prompt.tokens);
   for (int64_t n = 0; n < options.num_samples; ++n) {

@@ -6,14 +6,15 @@
 #include "data/io/utf8.hpp"
 #include "train/checkpoint/checkpoint_file.hpp"
 #include "train/commands/prompt.hpp"
+#include "train/huggingface/read_pretrained.hpp"
 #include "train/inspect/inspect_folder.hpp"
 #include "train/inspect/inspection_report.hpp"
 #include "train/output/number_text.hpp"
 #include "train/output/output.hpp"
 #include "train/output/progress.hpp"
 #include "train/plot/plot.hpp"
+#include "train/run/past_step.hpp"
 #include "train/run/run_data.hpp"
-#include "train/run/run_folder.hpp"
 #include "train/run/run_mark.hpp"
 
 namespace heed::train {
@@ -131,13 +132,12 @@ std::optional<int32_t> separator_of(const LoadedModel& loaded) {
   return {};
 }
 
-fs::path output_folder(const InspectOptions& options, const std::string& checkpoint) {
+fs::path output_folder(const InspectOptions& options, const NamedCheckpoint& checkpoint) {
   if (!options.output.empty()) return options.output;
-  const fs::path run = fs::absolute(checkpoint).parent_path().parent_path();
-  require<ConfigError>(read_mark(run).has_value(),
+  require<ConfigError>(read_mark(checkpoint.run).has_value(),
                        "inspect: {} is not in a run folder: choose the folder to write to with --output",
-                       data::quoted_path(checkpoint));
-  return run / kInspectFolder;
+                       data::quoted_path(checkpoint.name));
+  return checkpoint.run / kInspectFolder;
 }
 
 // Returns the name of the picture, or why there is none: the tables do not need it.
@@ -154,15 +154,15 @@ std::string draw_attention(const InspectionReport& report, const InspectFolder& 
 }  // namespace
 
 void run_inspect(const InspectOptions& options) {
-  const std::string file = checkpoint_of(options.checkpoint);
-  const CheckpointContent content = load_checkpoint(file);
+  const NamedCheckpoint checkpoint = load_named_checkpoint(options.checkpoint, read_pretrained);
+  const CheckpointContent& content = checkpoint.content;
   const LoadedModel loaded = load_model(content, options.overrides, options.weights);
-  const InspectFolder folder(output_folder(options, file));
+  const InspectFolder folder(output_folder(options, checkpoint));
   const Sequences sequences = choose_sequences(options, loaded, content);
   const InspectionReport report{
       .inspection = inspect(*loaded.model, sequences.batch, sequences.lengths, separator_of(loaded)),
       .sequences = sequences.batch,
-      .checkpoint = fmt::format("{}, step {}{}", file, loaded.step, weights_text(options.weights)),
+      .checkpoint = fmt::format("{}, step {}{}", checkpoint.name, loaded.step, weights_text(options.weights)),
       .description = sequences.description,
       .shows_tokens = options.has_text,
       .token_text = token_text(loaded),

@@ -128,10 +128,12 @@ void add_ablate(CLI::App& app, Arguments& arguments, const Runner& run) {
 
 void add_plot(CLI::App& app, Arguments& arguments, const Runner& run) {
   CLI::App* command = app.add_subcommand("plot", "Draw the curves of runs, or of a sweep by arm.");
-  command->add_option("run", arguments.plot.folders, "Run folders, also of runs that still train; folders of sweeps.")
+  command
+      ->add_option("run", arguments.plot.folders,
+                   "Run folders, also of runs that still train; folders of sweeps; RUN@STEP: up to that step.")
       ->required();
   add_path(command, "--output", arguments.plot.output,
-           "The picture, .svg or .png; default: plot.svg, for one run in its folder.");
+           "The picture, .svg or .png; default: plot.svg, for one whole run in its folder.");
   run.alone(command, "plot", [&arguments] {
     train::run_plot(arguments.plot);
     return 0;
@@ -360,6 +362,7 @@ int main(int argc, char** argv) {
   add_report(app, arguments, run);
   add_generate(app, arguments, run);
   add_inspect(app, arguments, run);
+  train::add_at(app, run);
   train::add_export(app, run);
   train::add_import(app, run);
   train::add_data(app, run);

@@ -5,6 +5,7 @@
 #include "train/config/config_value.hpp"
 #include "train/output/output.hpp"
 #include "train/plot/plot.hpp"
+#include "train/run/past_step.hpp"
 #include "train/run/run_mark.hpp"
 
 namespace heed::train {
@@ -18,7 +19,9 @@ void run_plot(const PlotOptions& options) {
     folders.push_back(expand_home(folder));
   }
   fs::path file = options.output;
-  if (file.empty()) file = folders.size() == 1 ? fs::path(folders.front()) / kPlotFile : fs::path(kPlotFile);
+  // A part of a run does not replace the picture of the whole.
+  const bool is_one_whole = folders.size() == 1 && !parse_run_step(folders.front());
+  if (file.empty()) file = is_one_whole ? fs::path(folders.front()) / kPlotFile : fs::path(kPlotFile);
   plot_runs(folders, file);
   print("{}\n", file.string());
 }

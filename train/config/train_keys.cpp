@@ -98,7 +98,7 @@ void add_train_keys(std::vector<KeySpec>& keys) {
       .changeable();
   train
       .add("keep_checkpoints", &TrainConfig::keep_checkpoints, integer(0, 1'000'000),
-           "older checkpoints to keep besides last and best")
+           "older checkpoints to keep besides last and best: the newest, and others spread over the run")
       .changeable();
   train
       .add("tensorboard", &TrainConfig::tensorboard, boolean(),

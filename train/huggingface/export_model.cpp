@@ -7,13 +7,13 @@
 #include "data/io/safetensors.hpp"
 #include "data/text/byte_level_bpe.hpp"
 #include "data/text/tokenizer_json.hpp"
-#include "train/checkpoint/checkpoint_file.hpp"
 #include "train/huggingface/config_json.hpp"
 #include "train/huggingface/export_tensors.hpp"
 #include "train/huggingface/model_card.hpp"
 #include "train/huggingface/new_folder.hpp"
 #include "train/huggingface/plain_model.hpp"
-#include "train/run/run_folder.hpp"
+#include "train/huggingface/read_pretrained.hpp"
+#include "train/run/past_step.hpp"
 
 namespace heed::train {
 namespace {
@@ -107,8 +107,9 @@ void write_files(const NewFolder& folder, const CheckpointContent& content, cons
 
 Exported export_model(const ExportOptions& options) {
   Exported done;
-  done.checkpoint = checkpoint_of(options.checkpoint);
-  const CheckpointContent content = load_checkpoint(done.checkpoint);
+  const NamedCheckpoint checkpoint = load_named_checkpoint(options.checkpoint, read_pretrained);
+  const CheckpointContent& content = checkpoint.content;
+  done.checkpoint = checkpoint.name;
   done.loaded = load_for_export(content, options.weights);
   done.model_class = &choose_model_class(done.loaded.model->config());
   NewFolder folder(options.folder);

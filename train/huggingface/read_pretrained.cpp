@@ -3,9 +3,8 @@
 #include <filesystem>
 
 #include "data/io/posix_file.hpp"
-#include "train/checkpoint/checkpoint_file.hpp"
 #include "train/huggingface/import_model.hpp"
-#include "train/run/run_folder.hpp"
+#include "train/run/past_step.hpp"
 
 namespace heed::train {
 namespace {
@@ -13,7 +12,7 @@ namespace {
 CheckpointContent content_of(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::exists(std::filesystem::path(path) / "config.json", ignored)) return import_model(path).content;
-  return load_checkpoint(checkpoint_of(path));
+  return load_named_checkpoint(path, read_pretrained).content;
 }
 
 }  // namespace

@@ -24,9 +24,9 @@ void require_replaceable(const std::filesystem::path& file);
 void write_picture(const std::filesystem::path& file, std::string_view picture);
 
 // Draws runs into one file, which may exist only as a picture of heed.
-// folders: run folders, also of runs that are going on, have failed or were killed, or folders of sweeps, whose runs
-// are grouped by arm. Throws ConfigError for a folder without a run or for the file, DataError for a damaged file of a
-// run, PythonError, Error if the picture cannot be written.
+// folders: run folders, also of runs that are going on, have failed or were killed; RUN@STEP, a run up to that step; or
+// folders of sweeps, whose runs are grouped by arm. Throws ConfigError for a folder without a run or for the file,
+// DataError for a damaged file of a run, PythonError, Error if the picture cannot be written.
 void plot_runs(const std::vector<std::string>& folders, const std::filesystem::path& file);
 
 // plot_runs() of one folder into its plot.svg. Returns what a log says about it, the file or why there is none, since

@@ -12,6 +12,7 @@
 #include "train/plot/arm_list.hpp"
 #include "train/plot/curve.hpp"
 #include "train/plot/run_text.hpp"
+#include "train/run/past_step.hpp"
 #include "train/run/summary_reader.hpp"
 
 namespace heed::train {
@@ -22,11 +23,13 @@ namespace fs = std::filesystem;
 struct RunFiles {
   std::vector<MetricsRow> rows;
   std::optional<StoredSummary> stored;  // nullopt: no summary.json
+  std::optional<int64_t> until;         // RUN@STEP: the curves end there
 };
 
 struct GroupFiles {
   std::string name;
   std::vector<fs::path> folders;
+  std::optional<int64_t> until = {};
 };
 
 // A text that is shown if it is the same for all runs.
@@ -49,11 +52,18 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-RunFiles read_files(const fs::path& folder) {
-  RunFiles files;
+RunFiles read_files(const fs::path& folder, std::optional<int64_t> until) {
+  RunFiles files{.rows = {}, .stored = {}, .until = until};
   if (is_there(folder / "metrics.csv")) files.rows = read_metrics(folder / "metrics.csv");
   if (is_there(folder / "summary.json")) files.stored = read_summary(folder / "summary.json");
+  if (until) std::erase_if(files.rows, [until](const MetricsRow& row) { return row.step > *until; });
   return files;
+}
+
+// Whether the curves reach the end of a complete run.
+bool is_whole(const RunFiles& files) {
+  return files.stored && is_complete(files.stored->summary, files.stored->config) &&
+         (!files.until || *files.until >= files.stored->summary.steps);
 }
 
 RunStatus status_of(const RunFiles& files) { return files.stored ? files.stored->summary.status : RunStatus::running; }
@@ -68,11 +78,12 @@ std::string entropies_json(const std::vector<data::ContextEntropy>& entropies) {
 // "diverged after step 41"
 std::string end_text(const RunFiles& files) {
   const int64_t step = files.rows.empty() ? 0 : files.rows.back().step;
+  if (files.until && !is_whole(files)) return fmt::format("up to step {}", step);
   const RunStatus status = status_of(files);
   if (status == RunStatus::running) return fmt::format("step {}, running or killed", step);
   const Summary& s = files.stored->summary;
   std::string text = fmt::format("{} after step {}", status_name(status), step);
-  if (!is_complete(s, files.stored->config)) return text;
+  if (!is_whole(files)) return text;
   if (s.val_loss) text += ", val loss " + loss_text(*s.val_loss);
   if (s.excess) text += ", excess " + loss_text(*s.excess);
   return text;
@@ -80,11 +91,8 @@ std::string end_text(const RunFiles& files) {
 
 // "2 of 3 complete, 1 diverged"; empty if all are complete.
 std::string group_note(const std::vector<RunFiles>& runs) {
-  const auto is_done = [](const RunFiles& run) {
-    return run.stored && is_complete(run.stored->summary, run.stored->config);
-  };
   const auto has_diverged = [](const RunFiles& run) { return status_of(run) == RunStatus::diverged; };
-  const auto done = std::count_if(runs.begin(), runs.end(), is_done);
+  const auto done = std::count_if(runs.begin(), runs.end(), is_whole);
   const auto diverged = std::count_if(runs.begin(), runs.end(), has_diverged);
   if (done == static_cast<int64_t>(runs.size())) return "";
   if (runs.size() == 1) return end_text(runs.front());
@@ -153,10 +161,10 @@ class Document {
     Group group;
     std::vector<RunFiles> runs;
     for (const fs::path& folder : files.folders) {
-      const RunFiles& run = runs.emplace_back(read_files(folder));
+      const RunFiles& run = runs.emplace_back(read_files(folder, files.until));
       has_rows_ = has_rows_ || !run.rows.empty();
       ++runs_;
-      if (run.stored) add_summary(*run.stored, group);
+      if (run.stored) add_summary(run, group);
     }
     const std::string note = is_alone_ ? "" : group_note(runs);
     if (is_alone_) end_ = end_text(runs.front());
@@ -191,14 +199,15 @@ class Document {
     return mean_curve(curves);
   }
 
-  void add_summary(const StoredSummary& stored, Group& group) {
+  void add_summary(const RunFiles& run, Group& group) {
+    const StoredSummary& stored = *run.stored;
     const Summary& s = stored.summary;
     dataset_.add(dataset_text(stored.config));
     model_.add(model_text(stored.config.model));
     // A run that is going on does not know these two yet.
     if (s.parameters > 0) parameters_.add(count_text(static_cast<double>(s.parameters)) + " parameters");
     if (!s.entropies.empty()) entropies_.add(entropies_json(s.entropies));
-    if (!is_complete(s, stored.config)) return;
+    if (!is_whole(run)) return;
     if (s.val_loss && is_drawable(*s.val_loss)) group.losses.push_back(*s.val_loss);
     if (s.excess && is_drawable(*s.excess)) group.excess.push_back(*s.excess);
     has_excess_ = has_excess_ || s.excess;
@@ -259,10 +268,13 @@ std::string plot_document(const std::vector<std::string>& folders) {
   std::vector<GroupFiles> groups;
   bool is_any_sweep = false;
   for (size_t i = 0; i < folders.size(); ++i) {
-    const fs::path folder = folders[i];
+    const std::optional<RunStep> at = parse_run_step(folders[i]);
+    const fs::path folder = at ? at->run : fs::path(folders[i]);
+    const std::optional<int64_t> until = at ? std::optional(at->step) : std::nullopt;
     if (is_sweep(folder)) {
       is_any_sweep = true;
-      const auto arms = arms_of(folder, folders.size() == 1 ? "" : names[i] + ": ");
+      auto arms = arms_of(folder, folders.size() == 1 ? "" : names[i] + ": ");
+      for (GroupFiles& arm : arms) arm.until = until;
       groups.insert(groups.end(), arms.begin(), arms.end());
       continue;
     }
@@ -271,7 +283,7 @@ std::string plot_document(const std::vector<std::string>& folders) {
         "{} is neither a run folder (it has no metrics.csv) nor a sweep folder: give the train.run_dir of heed train, "
         "or the folder that heed ablate wrote",
         data::quoted_path(folder.string()));
-    groups.push_back({names[i], {folder}});
+    groups.push_back({names[i], {folder}, until});
   }
   const std::string title = fmt::format("{}", fmt::join(names, ", "));
   const Document document(groups, is_any_sweep);

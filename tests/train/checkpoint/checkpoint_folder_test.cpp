@@ -26,18 +26,48 @@ class CheckpointFolderTest : public testing::Test {
 
 using Names = std::vector<std::string>;
 
-TEST_F(CheckpointFolderTest, KeepsTheNewestThatWereReplaced) {
+TEST_F(CheckpointFolderTest, KeepsTheNewestThatWasReplacedAndARoundOne) {
   CheckpointFolder folder(run_.path(), 2);
   folder.prepare();
   save(folder, {5, 10});
   EXPECT_EQ(names(), (Names{"last.h5", "step-000005.h5"}));
   save(folder, {15, 1'000'000, 2'000'000});
-  EXPECT_EQ(names(), (Names{"last.h5", "step-000015.h5", "step-1000000.h5"}));
+  EXPECT_EQ(names(), (Names{"last.h5", "step-000010.h5", "step-1000000.h5"}));
   EXPECT_EQ(folder.earlier(),
-            (std::vector<fs::path>{checkpoints_ / "step-1000000.h5", checkpoints_ / "step-000015.h5"}));
+            (std::vector<fs::path>{checkpoints_ / "step-1000000.h5", checkpoints_ / "step-000010.h5"}));
   EXPECT_EQ(step_in("last.h5"), 2'000'000);
   EXPECT_EQ(step_in("step-1000000.h5"), 1'000'000);
-  EXPECT_EQ(step_in("step-000015.h5"), 15);
+  EXPECT_EQ(step_in("step-000010.h5"), 10);
+}
+
+// The distance between two of them is at most twice what it must be, however long the run is.
+TEST_F(CheckpointFolderTest, KeepsOthersSpreadOverTheRun) {
+  constexpr int64_t kInterval = 20, kKept = 4;
+  CheckpointFolder folder(run_.path(), kKept);
+  folder.prepare();
+  for (int64_t saves = 1; saves <= 64; ++saves) {
+    save(folder, {kInterval * saves});
+    const std::vector<fs::path> files = folder.earlier();
+    ASSERT_EQ(static_cast<int64_t>(files.size()), std::min(saves - 1, kKept));
+    if (saves == 1) continue;
+    EXPECT_EQ(checkpoint_step(files.front()), kInterval * (saves - 1)) << "the newest";
+    int64_t next = kInterval * saves, longest = 0;
+    for (const fs::path& file : files) {
+      longest = std::max(longest, next - *checkpoint_step(file));
+      next = *checkpoint_step(file);
+    }
+    EXPECT_LE(std::max(longest, next), std::max(kInterval, 2 * kInterval * (saves - 1) / kKept)) << saves;
+  }
+  EXPECT_EQ(names(), (Names{"last.h5", "step-000320.h5", "step-000640.h5", "step-000960.h5", "step-001260.h5"}));
+}
+
+TEST_F(CheckpointFolderTest, ARebuiltStepReplacesNothing) {
+  CheckpointFolder folder(run_.path(), 1);
+  folder.prepare();
+  save(folder, {5, 9});
+  EXPECT_EQ(folder.save_earlier(sample_content(7)), checkpoints_ / "step-000007.h5");
+  EXPECT_EQ(step_in("step-000007.h5"), 7);
+  EXPECT_THROW(folder.save_earlier(sample_content(7)), CheckpointError);
 }
 
 TEST_F(CheckpointFolderTest, KeepsNoneWhereNoneIsWanted) {

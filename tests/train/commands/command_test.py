@@ -10,7 +10,7 @@ import unittest
 
 import command_line
 
-COMMANDS = ([], ["train"], ["generate"], ["data"], ["data", "prepare"], ["data", "info"], ["eval"], ["config"],
+COMMANDS = ([], ["train"], ["at"], ["generate"], ["data"], ["data", "prepare"], ["data", "info"], ["eval"], ["config"],
             ["plot"], ["report"], ["gradcheck"], ["bench"], ["info"])
 
 
