@@ -341,11 +341,15 @@ class Survey:
 
 
 def table(outcomes):
-    """outcomes: {section: {(code, text): [state]}}"""
-    lines = []
+    """outcomes: {section: {(code, text): [state]}}. Sections with the same rows share one table."""
+    sections_of = {}
     for section, groups in outcomes.items():
-        lines += ["", f"### {section}", "", "| the file is | exit code | heed says |", "|---|---|---|"]
-        lines += [f"| {', '.join(states)} | {code} | {text} |" for (code, text), states in groups.items()]
+        rows = tuple(f"| {', '.join(states)} | {code} | {text} |" for (code, text), states in groups.items())
+        sections_of.setdefault(rows, []).append(section)
+    lines = []
+    for rows, sections in sections_of.items():
+        lines += ["", *(f"### {section}" for section in sections), ""]
+        lines += ["| the file is | exit code | heed says |", "|---|---|---|", *rows]
     return "\n".join(lines[1:]) + "\n"
 
 
