@@ -267,7 +267,7 @@ __device__ __forceinline__ unsigned kept_of_query_rows(const KeptWeights& weight
   static_assert(kOthers <= 64 && kOthers % 16 == 0);
   const int number = lane_of_thread() % 4;
   unsigned kept = 0;
-#pragma unroll 1
+#pragma unroll 2
   for (int j = 0; j < kOthers / 8; j += 2) {
     const unsigned bits = weights.eight(first_query + group() + number % 2 * 8, first_key + 8 * (j + number / 2));
     kept |= transpose_bits<4, 1>(bits, number) << (4 * j);
@@ -281,7 +281,7 @@ __device__ __forceinline__ unsigned kept_of_key_rows(const KeptWeights& weights,
   static_assert(kOthers <= 64 && kOthers % 16 == 0);
   const int number = group();
   unsigned kept = 0;
-#pragma unroll 1
+#pragma unroll 2
   for (int j = 0; j < kOthers / 8; j += 2) {
     const int query = first_query + 8 * (j + number / 4) + pair() + number % 2;
     const unsigned bits = weights.eight(query, first_key + number / 2 % 2 * 8);
