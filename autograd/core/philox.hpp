@@ -6,6 +6,11 @@
 // batch. Dropout masks and sampled sequences therefore depend neither on the order of calls nor on micro-batches or
 // ranks.
 //   key = (seed, site)    counter = (index / 4 low, high, step low, high)    word = output[index mod 4]
+// Dropout needs no more than 16 bits for an element and takes the 16-bit halves of the words, 8 to a counter: half
+// `index` of a stream is half index mod 8 of counter index / 8, and half h of a counter is the low 16 bits of word h /
+// 2 if h is even, the high 16 bits if h is odd. Words in little-endian memory, read as uint16_t, are the halves in
+// order.
+//
 // Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3" (SC11).
 #pragma once
 
@@ -19,12 +24,15 @@ namespace heed {
 // The four random words of one counter. A struct, because std::array is not usable in all device code.
 struct PhiloxWords {
   uint32_t word[4];
+
+  // Half h of 8, at most 2^16 - 1.
+  HEED_HOST_DEVICE uint32_t half(int h) const { return word[h / 2] >> (h % 2 * 16) & 0xFFFFu; }
 };
 
-HEED_HOST_DEVICE inline PhiloxWords philox4x32(uint64_t index_div_4, uint64_t step, uint32_t seed, uint32_t site) {
+HEED_HOST_DEVICE inline PhiloxWords philox4x32(uint64_t counter, uint64_t step, uint32_t seed, uint32_t site) {
   constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
   constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
-  uint32_t c0 = static_cast<uint32_t>(index_div_4), c1 = static_cast<uint32_t>(index_div_4 >> 32);
+  uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32);
   uint32_t c2 = static_cast<uint32_t>(step), c3 = static_cast<uint32_t>(step >> 32);
   uint32_t k0 = seed, k1 = site;
   for (int round = 0; round < 10; ++round) {
@@ -53,10 +61,9 @@ struct RandomStream {
   uint32_t site = 0;
   DeviceScalar<uint64_t> step = {};
 
-  HEED_HOST_DEVICE PhiloxWords words(uint64_t index_div_4) const {
-    return philox4x32(index_div_4, step.get(), seed, site);
-  }
+  HEED_HOST_DEVICE PhiloxWords words(uint64_t counter) const { return philox4x32(counter, step.get(), seed, site); }
   HEED_HOST_DEVICE uint32_t word(uint64_t index) const { return words(index / 4).word[index % 4]; }
+  HEED_HOST_DEVICE uint32_t half(uint64_t index) const { return words(index / 8).half(static_cast<int>(index % 8)); }
 
   // Uniform in (0, 1), from 52 bits of two words (with 53 the largest would round to 1). Number i uses words 2i and 2i
   // + 1.

@@ -1,6 +1,6 @@
 // SIMD Philox4x32-10: bit-identical to core/philox.hpp and about seven times as fast. RandomVectors is for kernels that
-// draw a few random words at a time, random_words() for all other code. Included once per instruction set, like
-// simd.hpp.
+// draw a few random words at a time, random_words() for all other code; at_least() compares the 16-bit halves of words
+// in memory. Included once per instruction set, like simd.hpp.
 //
 // Each 64-bit lane holds one of the four 32-bit parts of one counter. The 32 x 32 -> 64 bit multiplication reads only
 // the lower half of a lane, so the bits that xor and shift leave in the upper half are harmless.
@@ -10,6 +10,8 @@
 #else
 #define HEED_AUTOGRAD_CPU_RANDOM_WORDS_HPP
 #endif
+
+#include <bit>
 
 #include "autograd/core/philox.hpp"
 #include "autograd/cpu/simd.hpp"
@@ -114,6 +116,23 @@ class RandomVectors {
 };
 
 #endif
+
+// Which 16-bit halves of random words, one per lane, are at least `threshold`, a number from 1 to 2^16.
+template <class D>
+HWY_INLINE hn::Mask<D> at_least(D d, const uint16_t* halves, uint32_t threshold) {
+  static_assert(std::endian::native == std::endian::little, "the halves of a word in memory are in order");
+  const hn::RebindToSigned<D> wide;
+  const hn::Rebind<int32_t, D> d32;
+  const auto values = hn::PromoteTo(d32, hn::LoadU(hn::Rebind<uint16_t, D>(), halves));
+  const auto above = [&](auto v) HWY_ATTR {
+    return hn::RebindMask(d, hn::Gt(v, hn::Set(wide, static_cast<int32_t>(threshold) - 1)));
+  };
+  if constexpr (sizeof(hn::TFromD<D>) == sizeof(int32_t)) {
+    return above(values);
+  } else {
+    return above(hn::PromoteTo(wide, values));
+  }
+}
 
 // NOLINTNEXTLINE(google-readability-namespace-comments)
 }  // namespace heed::cpu::HWY_NAMESPACE

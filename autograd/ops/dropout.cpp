@@ -17,8 +17,8 @@ void check(const char* operation, const Tensor& x, double p, int64_t first_row) 
   require<ValueError>(first_row >= 0 && first_row <= std::numeric_limits<int64_t>::max() - rows,
                       "{}: first_row is {}, it must not be negative, nor so large that rows cannot be counted",
                       operation, first_row);
-  // Every element has its own random word, so their number must fit in int64_t.
-  checked_multiply(first_row + rows, round_up(x.shape().columns(), 4));
+  // Every element has its own half of a random word, so their number must fit in int64_t.
+  checked_multiply(first_row + rows, round_up(x.shape().columns(), 8));
 }
 
 // dx = dropout(dy) with the mask of the forward pass.
@@ -36,7 +36,9 @@ void backward_of_x(const Tensor& dy, Gradients& gradients, double p, const Rando
 
 }  // namespace
 
-uint64_t dropout_threshold(double p) { return static_cast<uint64_t>(std::llround(std::ldexp(p, 32))); }
+uint32_t dropout_threshold(double p) { return static_cast<uint32_t>(std::llround(p * 0x1p16)); }
+double dropout_rate(double p) { return dropout_threshold(p) * 0x1p-16; }
+double dropout_scale(double p) { return dropout_rate(p) < 1 ? 1 / (1 - dropout_rate(p)) : 0; }
 
 Tensor dropout(const Tensor& x, double p, const RandomStream& random, int64_t first_row) {
   check("dropout", x, p, first_row);

@@ -37,20 +37,26 @@ double share_equal(const std::string& a, const std::string& b) {
   return share_kept(equal);
 }
 
-// Five standard deviations of a share of n elements with probability 1/2.
-double five_sigma(int64_t n) { return 5 * std::sqrt(0.25 / static_cast<double>(n)); }
+// Five standard deviations of a share of n elements with this probability.
+double five_sigma(int64_t n, double probability = 0.5) {
+  return 5 * std::sqrt(probability * (1 - probability) / static_cast<double>(n));
+}
 
 // Computed apart from this code; every backend must give these.
 TEST(Dropout, MaskIsPinned) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     EXPECT_EQ(mask({4, 5}, 0.3, stream(), 10, dtype),
-              "01111"
-              "11111"
-              "01111"
-              "10011");
+              "11011"
+              "10111"
+              "11110"
+              "11101");
     EXPECT_EQ(mask({2, 24}, 0.5, stream(), 3, dtype),
-              "001111110101101100111100"
-              "011110101001110100000101");
+              "101011101100111000111011"
+              "011101111110110000110111");
+    EXPECT_EQ(mask({3, 11}, 0.5, stream(), 3, dtype),
+              "00010010010"
+              "00011111101"
+              "11001110001");
   }
 }
 
@@ -63,8 +69,22 @@ TEST(Dropout, GradientHasTheMaskOfTheForward) {
 }
 
 TEST(Dropout, KeepsTheShare) {
-  for (const double p : {0.1, 0.5, 0.9}) {
-    EXPECT_NEAR(share_kept(mask({100, 100}, p, stream(), 0)), 1 - p, five_sigma(10000)) << p;
+  for (const double p : {0.1, 0.2, 0.5, 0.9}) {
+    const double keep = 1 - dropout_rate(p);
+    EXPECT_NEAR(share_kept(mask({1000, 1000}, p, stream(), 0)), keep, five_sigma(1'000'000, keep)) << p;
+  }
+}
+
+// Adjacent elements are halves of one word, or the last half of a word and the first of the next one.
+TEST(Dropout, AdjacentElementsAreIndependent) {
+  for (const double p : {0.1, 0.2, 0.5}) {
+    const std::string bits = mask({1000, 1000}, p, stream(), 0);
+    for (const size_t first : {0, 1}) {
+      std::string both;
+      for (size_t i = first; i + 1 < bits.size(); i += 2) both += bits[i] == '1' && bits[i + 1] == '1' ? '1' : '0';
+      const double keep = (1 - dropout_rate(p)) * (1 - dropout_rate(p));
+      EXPECT_NEAR(share_kept(both), keep, five_sigma(static_cast<int64_t>(both.size()), keep)) << p << ' ' << first;
+    }
   }
 }
 
@@ -96,8 +116,10 @@ TEST(Dropout, RowsFarBehindTwoToThe32Differ) {
 
 TEST(Dropout, ZeroChangesNoBit) {
   const Tensor x = from_values({4}, DType::f32, {-0.0, 1e-40, 3, std::numeric_limits<double>::infinity()});
-  const Tensor y = dropout(x, 0, stream(), 0);
-  EXPECT_EQ(0, std::memcmp(x.data<float>(), y.data<float>(), 4 * sizeof(float)));
+  for (const double p : {0.0, 0x1p-18}) {
+    const Tensor y = dropout(x, p, stream(), 0);
+    EXPECT_EQ(0, std::memcmp(x.data<float>(), y.data<float>(), 4 * sizeof(float)));
+  }
 }
 
 TEST(Dropout, ZeroPassesTheGradient) {
@@ -115,6 +137,7 @@ TEST(Dropout, OneGivesZeros) {
     const Tensor x = from_values({2}, dtype, {4, std::numeric_limits<double>::infinity()}).set_requires_grad(true);
     const Tensor residual = full({2}, dtype, 5.0).set_requires_grad(true);
     EXPECT_EQ(dropout(x, 1, stream(), 0).values(), Values({0, 0}));
+    EXPECT_EQ(dropout(x, 1 - 0x1p-18, stream(), 0).values(), Values({0, 0}));
     const Tensor y = dropout_add(x, residual, 1, stream(), 0);
     EXPECT_EQ(y.values(), Values({5, 5}));
     backward(y, full({2}, dtype, 3.0));
@@ -138,8 +161,21 @@ TEST(Dropout, NanShowsWhereItIsKept) {
 
 TEST(Dropout, ThresholdIsRounded) {
   EXPECT_EQ(dropout_threshold(0), 0u);
-  EXPECT_EQ(dropout_threshold(0.1), 429496730u);  // 429496729.6
-  EXPECT_EQ(dropout_threshold(1), uint64_t{1} << 32);
+  EXPECT_EQ(dropout_threshold(0x1p-18), 0u);
+  EXPECT_EQ(dropout_threshold(0.1), 6554u);  // 6553.6
+  EXPECT_EQ(dropout_threshold(1 - 0x1p-18), 65536u);
+  EXPECT_EQ(dropout_threshold(1), 65536u);
+}
+
+// What is kept is divided by the share that is kept at the rounded rate, so that its expectation is exact.
+TEST(Dropout, ScaleIsThatOfTheRateDrawn) {
+  EXPECT_EQ(dropout_rate(0.1), 6554.0 / 65536);
+  EXPECT_EQ(dropout_scale(0.1), 65536.0 / (65536 - 6554));
+  EXPECT_EQ(dropout_scale(0), 1.0);
+  EXPECT_EQ(dropout_scale(1), 0.0);
+  for (const double v : dropout(full({100}, DType::f64, 1.0), 0.1, stream(), 0).values()) {
+    EXPECT_TRUE(v == 0 || v == dropout_scale(0.1)) << v;
+  }
 }
 
 }  // namespace

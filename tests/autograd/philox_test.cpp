@@ -36,6 +36,15 @@ TEST(Philox, AWordIsALaneOfItsBlock) {
   EXPECT_EQ(words_of(stream.words(9)), words_of(philox4x32(9, 7, 3, 5)));
 }
 
+// The halves computed apart from this code, from the words of counter 9.
+TEST(Philox, HalvesOfWordsAreLittleEndian) {
+  const RandomStream stream{.seed = 3, .site = 5, .step = 7};
+  EXPECT_EQ(words_of(stream.words(9)), (std::vector<uint32_t>{0x970b5434, 0x56ea12ee, 0x322c397e, 0xf1113ee7}));
+  std::vector<uint32_t> halves;
+  for (uint64_t index = 72; index < 80; ++index) halves.push_back(stream.half(index));
+  EXPECT_EQ(halves, (std::vector<uint32_t>{0x5434, 0x970b, 0x12ee, 0x56ea, 0x397e, 0x322c, 0x3ee7, 0xf111}));
+}
+
 TEST(Philox, EveryCoordinateCounts) {
   const RandomStream base{.seed = 1, .site = random_site(RandomDomain::dropout, 2, 3), .step = 4};
   std::set<uint32_t> words{base.word(0)};

@@ -263,9 +263,9 @@ AUTOGRAD = [
     ),
     Mutant(
         "dropout_scale",
-        "autograd/ops/dropout_cpu.cpp",
-        "static_cast<C>(1 / (1 - p.p))",
-        "static_cast<C>(1 + p.p)",
+        "autograd/ops/dropout.cpp",
+        "1 / (1 - dropout_rate(p))",
+        "1 + dropout_rate(p)",
         "autograd_tests Cases/EveryOp.Matches*/dropout_*",
     ),
     Mutant(

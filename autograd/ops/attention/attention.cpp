@@ -62,9 +62,9 @@ void check_dropout(const char* op, const AttentionOptions& options, const Attent
       options.first_row >= 0 && options.first_row <= std::numeric_limits<int64_t>::max() - problem.batch,
       "{}: first_row is {}, it must not be negative, nor so large that rows cannot be counted", op, options.first_row);
   if (options.dropout == 0) return;
-  // Every attention probability has its own random word, so their number must fit in int64_t.
+  // Every attention probability has its own half of a random word, so their number must fit in int64_t.
   const int64_t rows = checked_multiply(options.first_row + problem.batch, problem.heads);
-  checked_multiply(checked_multiply(rows, problem.queries), round_up(problem.keys, 4));
+  checked_multiply(checked_multiply(rows, problem.queries), round_up(problem.keys, 8));
 }
 
 // Tensors that an AttentionProblem refers to, which backward keeps alive.

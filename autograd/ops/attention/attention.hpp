@@ -18,9 +18,9 @@
 // valid. A query that is padding or has no key to attend to yields y = 0 exactly (log-sum-exp +inf) and gradients of
 // exactly 0. Masked elements are skipped, not multiplied by 0: a NaN in them does not propagate.
 //
-// Dropout is applied to P after the softmax: P(b, h, i, j) is kept and multiplied by 1 / (1 - p) iff its random word is
-// >= round(p * 2^32). This is word ((row * H + h) * Tq + i) * ceil4(Tk) + j of the stream, with row = first_row + b and
-// ceil4 = rounded up to a multiple of 4.
+// Dropout is applied to P after the softmax: P(b, h, i, j) is kept and multiplied by 1 / (1 - q) iff the 16-bit half
+// ((row * H + h) * Tq + i) * ceil8(Tk) + j of the random stream is >= round(p * 2^16), with row = first_row + b and
+// ceil8 = rounded up to a multiple of 8. q = round(p * 2^16) / 2^16 is the rate that this draws, see dropout.hpp.
 //
 // Softmax and sums use the accumulation dtype: that of q, but f32 for bf16. If bf16 instructions compute the
 // products (tensor cores, or AVX512_BF16 with an even D), P and the gradients of the scores are rounded to bf16 before

@@ -8,6 +8,7 @@
 
 #include "autograd/check/op_case.hpp"
 #include "autograd/ops/attention/attention.hpp"
+#include "autograd/ops/dropout.hpp"
 
 namespace heed::attention_case {
 
@@ -78,8 +79,8 @@ inline double slope(int64_t head, int64_t heads) {
 
 inline bool keeps(const Setting& s, int64_t b, int64_t h, int64_t i, int64_t j) {
   if (s.dropout == 0) return true;
-  const int64_t index = (((kFirstRow + b) * s.heads + h) * s.queries + i) * round_up(s.keys, 4) + j;
-  return kRandom.word(static_cast<uint64_t>(index)) >= std::round(s.dropout * 0x1p32);
+  const int64_t index = (((kFirstRow + b) * s.heads + h) * s.queries + i) * round_up(s.keys, 8) + j;
+  return kRandom.half(static_cast<uint64_t>(index)) >= dropout_threshold(s.dropout);
 }
 
 // Where the heads of one tensor are among the inputs.
@@ -116,7 +117,7 @@ void append_row(const Setting& s, const Heads<S>& q, const Heads<S>& k, const He
     for (S& score : scores) sum += score = exp(score - most);
     for (size_t n = 0; n < keys.size(); ++n) {
       if (!keeps(s, b, h, i, keys[n])) continue;
-      const S weight = scores[n] / sum * S(1 / (1 - s.dropout));
+      const S weight = scores[n] / sum * S(1 / (1 - dropout_rate(s.dropout)));
       for (int64_t c = 0; c < s.head_size; ++c) row[static_cast<size_t>(c)] += weight * v.at(b, keys[n], kv_head, c);
     }
   }

@@ -31,7 +31,7 @@ class BackwardTask {
         visible_(visibility(p.problem, task.batch)),
         head_size_(p.problem.head_size),
         row_size_(padded<T>(head_size_)),
-        dropout_(dropout_rows(p.problem)),
+        dropout_(p.problem),
         wants_dq_(task.dq && p.dq),
         wants_dk_(task.dkv && p.dk),
         wants_dv_(task.dkv && p.dv) {
@@ -83,13 +83,6 @@ class BackwardTask {
       keys_ = std::min(kBackwardKeys, visible_.keys - key_);
       body();
     }
-  }
-
-  static auto dropout_rows(const AttentionProblem& p) {
-    if constexpr (kPairs)
-      return std::array{DropoutRow(p), DropoutRow(p)};
-    else
-      return std::array{DropoutRow(p)};
   }
 
   // Offset of the row of `key` in packed matrices of all keys, in T or, for operands, in Element.
@@ -155,6 +148,7 @@ class BackwardTask {
       const PositionRange<int64_t> keys = visible_.keys_of(query_ + std::min(r, rows_ - 1));
       ranges_[r] = {std::clamp<int64_t>(keys.begin - key_, 0, keys_), std::clamp<int64_t>(keys.end - key_, 0, keys_)};
     }
+    if (dropout_.on()) draw();
     const D d;
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     for (int64_t key = 0; key < ranges_[rows_ - 1].end; key += 2 * lanes) {
@@ -171,6 +165,14 @@ class BackwardTask {
     if (wants_dq_) add_dq();
     if (wants_dv_) add_over_queries(weights_, right_dy_, dv_ + row_at(key_));
     if (wants_dk_) add_over_queries(dscores_, right_queries_, dk_ + row_at(key_));
+  }
+
+  // Draws the random words of the tile, whole rows of it: those of one register tile would not fill a vector.
+  void draw() {
+    for (int64_t r = 0; r < round_up(rows_, kMR); ++r) {
+      if (ranges_[r].begin >= ranges_[r].end) continue;
+      dropout_.draw(r, task_.batch, head_, query_ + r, visible_.first_key + key_, ranges_[r].end);
+    }
   }
 
   // P and dS of kMR queries and one register tile of keys from `key` on. Elements of masked keys are unspecified.
@@ -193,7 +195,7 @@ class BackwardTask {
     if constexpr (kPairs) {
       score.store(d, tile_scores_, kTileKeys);
       for (int64_t r = 0; r < some; r += 2) store_pairs(tile_row + r, r, key);
-    } else if (dropout_[0].on()) {
+    } else if (dropout_.on()) {
       score.store(d, tile_scores_, kTileKeys);
       for (int64_t r = 0; r < some; ++r) store_dropped(tile_row + r, r, key);
     } else {
@@ -236,9 +238,9 @@ class BackwardTask {
   // Writes row `row` of P and dS, with dropout, from the stored scores of row r of the register tile.
   void store_dropped(int64_t row, int64_t r, int64_t key) {
     const D d;
-    const int64_t keys = draw(0, row, key, ranges_[row].end);
+    const int64_t keys = keys_in_register_tile(row, key);
     for (int64_t j = 0; j < keys; j += static_cast<int64_t>(hn::Lanes(d))) {
-      const auto keep = [&](Vec<D> v) HWY_ATTR { return dropout_[0].keep(d, v, j); };
+      const auto keep = [&](Vec<D> v) HWY_ATTR { return dropout_.keep(d, v, row, key + j); };
       const auto score = hn::Load(d, tile_scores_ + r * kTileKeys + j);
       store_widened(row, key + j, weights_at(row, r, j, score, keep));
     }
@@ -250,13 +252,10 @@ class BackwardTask {
     const D d;
     const hn::RebindToUnsigned<D> du;
     const hn::Rebind<uint16_t, D> d16;
-    const int64_t end = ranges_[row + 1].end;
-    const int64_t keys = draw(0, row, key, end);
-    draw(1, row + 1, key, end);
+    const int64_t keys = keys_in_register_tile(row + 1, key);
     for (int64_t j = 0; j < keys; j += static_cast<int64_t>(hn::Lanes(d))) {
       const auto at = [&](int64_t i) HWY_ATTR {
-        const DropoutRow& dropout = dropout_[i];
-        const auto keep = [&](Vec<D> v) HWY_ATTR { return dropout.on() ? dropout.keep(d, v, j) : v; };
+        const auto keep = [&](Vec<D> v) HWY_ATTR { return dropout_.on() ? dropout_.keep(d, v, row + i, key + j) : v; };
         return weights_at(row + i, r + i, j, hn::Load(d, tile_scores_ + (r + i) * kTileKeys + j), keep);
       };
       const Weights first = at(0), second = at(1);
@@ -270,14 +269,9 @@ class BackwardTask {
     }
   }
 
-  // Draws the random words of a row, if there is dropout. Returns the number of keys from `key` to end_key within the
-  // register tile.
-  int64_t draw(size_t i, int64_t row, int64_t key, int64_t end_key) {
-    const int64_t keys = std::min(end_key - key, panel_width<T>());
-    if (dropout_[i].on() && keys > 0) {
-      dropout_[i].draw(task_.batch, head_, query_ + row, visible_.first_key + key_ + key, keys);
-    }
-    return keys;
+  // The number of keys from `key` to the end of the range of a row within the register tile.
+  int64_t keys_in_register_tile(int64_t row, int64_t key) const {
+    return std::min(ranges_[row].end - key, panel_width<T>());
   }
 
   // sums (keys, D) += a^T b, skipping masked elements; a (queries, keys), b (queries, D).
@@ -350,7 +344,7 @@ class BackwardTask {
   const AttentionTask& task_;
   const KeyRange visible_;
   const int64_t head_size_, row_size_;
-  std::array<DropoutRow, kPairs ? 2 : 1> dropout_;  // one for each row that is processed at a time
+  DropoutTile<kTileQueries, kBackwardKeys> dropout_;
   const bool wants_dq_, wants_dk_, wants_dv_;
   Rows<const Element> queries_ = {}, dy_ = {};              // of the current query tile: left operands
   Rows<const Element> right_queries_ = {}, right_dy_ = {};  // right operands of sums over queries

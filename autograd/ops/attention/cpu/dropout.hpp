@@ -13,37 +13,26 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::cpu::HWY_NAMESPACE {
 
-// v where the random word is at least `threshold`, else 0.
-template <class D, class V = Vec<D>>
-HWY_INLINE V keep_where(D d, V v, const uint32_t* words, uint32_t threshold) {
-  const hn::Rebind<uint32_t, D> d32;
-  const auto w = hn::LoadU(d32, words);
-  if constexpr (sizeof(hn::TFromD<D>) == 4) {
-    return hn::IfThenZeroElse(hn::RebindMask(d, hn::Lt(w, hn::Set(d32, threshold))), v);
-  } else {
-    const hn::RebindToSigned<D> d64;
-    const auto wide = hn::BitCast(d64, hn::PromoteTo(hn::RebindToUnsigned<D>(), w));
-    return hn::IfThenZeroElse(hn::RebindMask(d, hn::Lt(wide, hn::Set(d64, static_cast<int64_t>(threshold)))), v);
-  }
-}
-
-// Random words of the attention probabilities of one query and a range of keys.
-class DropoutRow {
+// Which attention probabilities of up to kRows queries and kKeys keys are kept: the 16-bit halves of their random
+// words.
+template <int64_t kRows, int64_t kKeys>
+class DropoutTile {
  public:
-  explicit DropoutRow(const AttentionProblem& p)
-      : p_(p), threshold_(static_cast<uint32_t>(drop_below(p))), random_(p.random) {}
-  bool on() const { return p_.dropout > 0; }
+  explicit DropoutTile(const AttentionProblem& p)
+      : p_(p), threshold_(dropout_threshold(p.dropout)), random_(p.random) {}
+  bool on() const { return threshold_ > 0; }
 
-  // Generates the words of keys [key, key + count) of the sequence, at most kForwardKeys of them.
-  HWY_INLINE void draw(int64_t batch, int64_t head, int64_t query, int64_t key, int64_t count) {
-    skip_ = key % 4;
-    const uint64_t first = first_word(p_, batch, head, query) + static_cast<uint64_t>(key - skip_);
-    random_.fill(first / 4, ceil_divide(skip_ + count, 4), words_);
+  // Generates the halves of a query and of keys [key, key + count) of the sequence as row `row`. All rows begin at the
+  // same key.
+  HWY_INLINE void draw(int64_t row, int64_t batch, int64_t head, int64_t query, int64_t key, int64_t count) {
+    skip_ = key % 8;
+    const uint64_t first = first_half(p_, batch, head, query) + static_cast<uint64_t>(key - skip_);
+    random_.fill(first / 8, ceil_divide(skip_ + count, 8), reinterpret_cast<uint32_t*>(halves_[row]));
   }
-  // v (probabilities of keys key + i …, or their gradients) with the dropped ones set to 0.
+  // v (probabilities of keys key + i … of row `row`, or their gradients) with the dropped ones set to 0.
   template <class D>
-  HWY_INLINE Vec<D> keep(D d, Vec<D> v, int64_t i) const {
-    return keep_where(d, v, words_ + skip_ + i, threshold_);
+  HWY_INLINE Vec<D> keep(D d, Vec<D> v, int64_t row, int64_t i) const {
+    return hn::IfThenElseZero(at_least(d, halves_[row] + skip_ + i, threshold_), v);
   }
 
  private:
@@ -51,7 +40,7 @@ class DropoutRow {
   uint32_t threshold_;
   RandomVectors random_;
   int64_t skip_ = 0;
-  HWY_ALIGN uint32_t words_[kForwardKeys + 4 + HWY_LANES(uint32_t)];
+  HWY_ALIGN uint16_t halves_[kRows][padded<uint16_t>(kKeys + 8)];
 };
 
 // NOLINTNEXTLINE(google-readability-namespace-comments)

@@ -170,7 +170,7 @@ class ForwardTask {
     for (int64_t r = 0; r < kMR; ++r) {
       const int64_t row = tile_row + r;
       if (dropout_.on()) {
-        dropout_.draw(task_.batch, head_, query_ + row, visible_.first_key + key + first_, end_ - first_);
+        dropout_.draw(0, task_.batch, head_, query_ + row, visible_.first_key + key + first_, end_ - first_);
       }
       T* scores = scores_ + r * kForwardKeys;
       T* sums = sums_ + row * kLine<T>;
@@ -179,7 +179,7 @@ class ForwardTask {
       for (int64_t j = first_; j < end_; j += lanes) {
         const auto weight = exp2_of_negative(d, hn::Sub(hn::Load(d, scores + j), base));
         sum = hn::Add(sum, weight);
-        store_weights(dropout_.on() ? dropout_.keep(d, weight, j - first_) : weight, scores, j);
+        store_weights(dropout_.on() ? dropout_.keep(d, weight, 0, j - first_) : weight, scores, j);
       }
       hn::Store(sum, d, sums);
     }
@@ -246,7 +246,7 @@ class ForwardTask {
   const AttentionTask& task_;
   const KeyRange visible_;
   const int64_t head_size_, row_size_;
-  DropoutRow dropout_;
+  DropoutTile<1, kForwardKeys> dropout_;
   Rows<const Element> queries_ = {}, values_ = {};
   Rows<T> y_ = {};
   Element *key_panels_, *own_values_, *own_queries_;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "autograd/ops/attention/alibi.hpp"
 #include "autograd/ops/attention/attention.hpp"
 #include "autograd/ops/attention/mask.hpp"
+#include "autograd/ops/dropout.hpp"
 
 namespace heed::cpu {
 
@@ -27,22 +27,18 @@ inline constexpr int64_t kMaxMR = 8;
 inline int64_t group_size(const AttentionProblem& p) { return p.heads / p.kv_heads; }
 
 // The factor of probabilities that dropout keeps.
-inline double keep_scale(const AttentionProblem& p) { return 1 / (1 - p.dropout); }
-// Index of the random word of P(batch, head, query, key 0), a multiple of 4.
-inline uint64_t first_word(const AttentionProblem& p, int64_t batch, int64_t head, int64_t query) {
+inline double keep_scale(const AttentionProblem& p) { return dropout_scale(p.dropout); }
+// Index of the 16-bit half of a random word of P(batch, head, query, key 0), a multiple of 8.
+inline uint64_t first_half(const AttentionProblem& p, int64_t batch, int64_t head, int64_t query) {
   const int64_t row = p.first_row + batch;
-  return static_cast<uint64_t>(((row * p.heads + head) * p.queries + query) * round_up(p.keys, 4));
-}
-// Dropout threshold: a random word below it drops its probability. 2^32 if all are dropped.
-inline uint64_t drop_below(const AttentionProblem& p) {
-  return static_cast<uint64_t>(std::llround(p.dropout * 0x1p32));
+  return static_cast<uint64_t>(((row * p.heads + head) * p.queries + query) * round_up(p.keys, 8));
 }
 // The slope of ALiBi for scores in units of log 2; 0 without ALiBi.
 template <class T>
 T slope_log2(const AttentionProblem& p, int64_t head) {
   return p.alibi ? static_cast<T>(alibi_slope<double>(head, p.heads) * std::numbers::log2e) : T(0);
 }
-inline bool drops_all(const AttentionProblem& p) { return drop_below(p) > 0xFFFFFFFFu; }
+inline bool drops_all(const AttentionProblem& p) { return dropout_rate(p.dropout) == 1; }
 
 // The mask of one sequence with its keys counted from first_key, the first one that any query attends to: a query in
 // [first_query, end_query) attends to at least one of `keys` keys; all other queries and keys are masked completely.

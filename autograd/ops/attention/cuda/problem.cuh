@@ -28,7 +28,7 @@ struct AttentionShape {
   float scale, scale_log2;  // factor of the scores; scale_log2 = scale * log2(e), for the base-2 softmax
   RandomStream random;
   uint64_t first_row;
-  uint32_t threshold;  // dropout: a random word below it drops its probability
+  uint32_t threshold;  // dropout: a 16-bit half below it drops its probability
   float keep_scale;    // factor of kept probabilities
 };
 
@@ -37,7 +37,6 @@ inline AttentionShape attention_shape(const AttentionProblem& p) {
   require<ShapeError>(p.queries <= kMostPositions && p.keys <= kMostPositions && p.batch <= kMostPositions,
                       "attention: {} sequences of {} queries and {} keys, on cuda each may be at most {}", p.batch,
                       p.queries, p.keys, kMostPositions);
-  const uint64_t threshold = dropout_threshold(p.dropout);
   return {.batch = position(p.batch),
           .queries = position(p.queries),
           .keys = position(p.keys),
@@ -48,8 +47,8 @@ inline AttentionShape attention_shape(const AttentionProblem& p) {
           .causal = p.causal,
           .pads_left = p.side == PaddingSide::left,
           .alibi = p.alibi,
-          .drops = p.dropout > 0,
-          .drops_all = threshold > 0xFFFFFFFFu,
+          .drops = dropout_threshold(p.dropout) > 0,
+          .drops_all = dropout_rate(p.dropout) == 1,
           .lengths = elements<int32_t>(p.lengths),
           .document_begin = elements<int32_t>(p.document_begin),
           .document_end = elements<int32_t>(p.document_end),
@@ -57,8 +56,8 @@ inline AttentionShape attention_shape(const AttentionProblem& p) {
           .scale_log2 = static_cast<float>(p.scale * std::numbers::log2e),
           .random = p.random,
           .first_row = static_cast<uint64_t>(p.first_row),
-          .threshold = static_cast<uint32_t>(threshold),
-          .keep_scale = p.dropout < 1 ? static_cast<float>(1 / (1 - p.dropout)) : 0.0f};
+          .threshold = dropout_threshold(p.dropout),
+          .keep_scale = static_cast<float>(dropout_scale(p.dropout))};
 }
 
 using Span = PositionRange<int>;

@@ -260,34 +260,32 @@ __device__ __forceinline__ void scale_and_add_bias(Fragment<kBlocks, kOthers>& s
 }
 
 // Dropout mask of a lane, 16 rows and up to 64 columns: bit 4 j + e is set if element e of fragment j is kept. Rows are
-// queries: two lanes hold the 4 keys of a Philox counter, and each computes the counter for one of their two rows.
+// queries: four lanes hold the 8 keys of a Philox counter. For 2 fragments they need 2 counters for each of 2 queries,
+// and each lane computes one of these four.
 template <int kOthers>
 __device__ __forceinline__ unsigned kept_of_query_rows(const KeptWeights& weights, int first_query, int first_key) {
-  static_assert(kOthers <= 64);
-  const int odd = lane_of_thread() % 2, quarter = lane_of_thread() % 4 / 2 * 4;
+  static_assert(kOthers <= 64 && kOthers % 16 == 0);
+  const int number = lane_of_thread() % 4;
   unsigned kept = 0;
-#pragma unroll 1
-  for (int j = 0; j < kOthers / 8; ++j) {
-    const unsigned four = weights.four(first_query + group() + 8 * odd, first_key + 8 * j + quarter);
-    const unsigned bits = share_bits<2, 1>(four, odd) >> (2 * odd);
-    kept |= ((bits & 3u) | (bits >> 4 & 3u) << 2) << (4 * j);
+#pragma unroll 2
+  for (int j = 0; j < kOthers / 8; j += 2) {
+    const unsigned bits = weights.eight(first_query + group() + number % 2 * 8, first_key + 8 * (j + number / 2));
+    kept |= transpose_bits<4, 1>(bits, number) << (4 * j);
   }
   return kept;
 }
-// The same with keys as rows: four lanes hold the 4 keys of a Philox counter. They need 2 counters for each of 2
-// queries, and each lane computes one of these four.
+// The same with keys as rows: eight lanes hold the 8 keys of a Philox counter. For 2 fragments they need 2 counters for
+// each of 4 queries, and each lane computes one of these eight.
 template <int kOthers>
 __device__ __forceinline__ unsigned kept_of_key_rows(const KeptWeights& weights, int first_key, int first_query) {
-  static_assert(kOthers <= 64);
-  const int word = group() % 4;
+  static_assert(kOthers <= 64 && kOthers % 16 == 0);
+  const int number = group();
   unsigned kept = 0;
-#pragma unroll 1
-  for (int j = 0; j < kOthers / 8; ++j) {
-    const unsigned four =
-        weights.four(first_query + 8 * j + pair() + word % 2, first_key + group() - word + word / 2 * 8);
-    const unsigned bits = share_bits<4, 4>(four, word) >> word;
-#pragma unroll
-    for (int e = 0; e < 4; ++e) kept |= (bits >> (4 * e) & 1u) << (4 * j + e);
+#pragma unroll 2
+  for (int j = 0; j < kOthers / 8; j += 2) {
+    const int query = first_query + 8 * (j + number / 4) + pair() + number % 2;
+    const unsigned bits = weights.eight(query, first_key + number / 2 % 2 * 8);
+    kept |= transpose_bits<8, 4>(bits, number) << (4 * j);
   }
   return kept;
 }

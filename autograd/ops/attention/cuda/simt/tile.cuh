@@ -165,37 +165,46 @@ __device__ __forceinline__ void add_weighted(const Tile<kRows, kOthers>& weights
   }
 }
 
-// Dropout mask of a thread: bit i + kMine * j is set if the element of its row i and column j is kept. Rows are
-// queries: four lanes hold the 4 keys of a Philox counter, and each computes the counter for another one of their rows.
+// Dropout mask of a thread: bit n = i + kMine * j is set if the element of its row i and column j is kept. Rows are
+// queries: eight lanes hold the 8 keys of a Philox counter, and each computes the counter for another one of 8 elements
+// n.
 template <int kRows, int kOthers>
 __device__ __forceinline__ unsigned kept_of_queries(const KeptWeights& weights, int first_query, int first_key) {
-  constexpr int kMine = kRows / kGroups, kEach = kOthers / kLanes, kNeighbours = neighbours<kRows>;
-  static_assert(kMine * kEach <= 32);
-  const int lane = lane_of_group(), word = lane % 4;
+  constexpr int kMine = kRows / kGroups, kElements = kMine * (kOthers / kLanes);
+  static_assert(kElements <= 32 && (kElements % 8 == 0 || 8 % kElements == 0));
+  const int lane = lane_of_group(), number = lane % 8;
   unsigned kept = 0;
 #pragma unroll 1
-  for (int n = 0; n < kMine * kEach; n += kNeighbours) {
-    const int query = first_query + row_of<kRows>(n % kMine + word % kNeighbours);
-    const int key = first_key + n / kMine * kLanes + lane - word;
-    const unsigned bits = share_bits<4, 1>(weights.four(query, key), word) >> word;
-#pragma unroll
-    for (int e = 0; e < kNeighbours; ++e) kept |= (bits >> (4 * e) & 1u) << (n + e);
+  for (int first = 0; first < kElements; first += 8) {
+    const int n = first + number % kElements;
+    const unsigned bits = weights.eight(first_query + row_of<kRows>(n % kMine), first_key + n / kMine * kLanes + lane);
+    kept |= transpose_bits<8, 1>(bits, number) << first;
   }
   return kept;
 }
-// The same with keys as rows: a thread holds all the keys of the counters that it computes.
+// The same with keys as rows: the same lanes of the two thread groups of a warp hold the 8 keys of a Philox counter, 4
+// adjacent ones each, and each computes the counter for another 4 elements n.
 template <int kRows, int kOthers>
 __device__ __forceinline__ unsigned kept_of_keys(const KeptWeights& weights, int first_key, int first_query) {
-  constexpr int kMine = kRows / kGroups, kEach = kOthers / kLanes, kNeighbours = neighbours<kRows>;
-  static_assert(kMine * kEach <= 32);
-  unsigned kept = 0;
+  constexpr int kMine = kRows / kGroups, kElements = kMine * (kOthers / kLanes);
+  static_assert(kElements <= 32);
+  const int query = first_query + lane_of_group();
+  if constexpr (kElements < 8) {  // fewer than 4 adjacent keys, and one query
+    static_assert(kElements == neighbours<kRows>);
+    const int key = first_key + row_of<kRows>(0);
+    return weights.eight(query, key) >> key % 8;
+  } else {
+    static_assert(kElements % 8 == 0 && neighbours<kRows> == 4);
+    const int number = static_cast<int>(threadIdx.x) / kLanes % 2;
+    unsigned kept = 0;
 #pragma unroll 1
-  for (int n = 0; n < kMine * kEach; n += kNeighbours) {
-    const int key = first_key + row_of<kRows>(n % kMine);
-    const unsigned bits = weights.four(first_query + n / kMine * kLanes + lane_of_group(), key) >> key % 4;
-    kept |= (bits & ((1u << kNeighbours) - 1)) << n;
+    for (int first = 0; first < kElements; first += 8) {
+      const int n = first + 4 * number;
+      const unsigned bits = weights.eight(query + n / kMine * kLanes, first_key + row_of<kRows>(n % kMine));
+      kept |= transpose_bits<2, kLanes>(bits, number) << first;
+    }
+    return kept;
   }
-  return kept;
 }
 template <int kRows, int kOthers>
 __device__ __forceinline__ void drop(Sums<kRows, kOthers>& weights, unsigned kept) {
