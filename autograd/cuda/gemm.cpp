@@ -68,21 +68,22 @@ uint32_t alignment_of(const void* address) {
 // The key of algorithm selection. cuBLASLt is column-major: a row-major matrix is its own transpose there, so C^T =
 // op(B)^T op(A)^T is computed, with B as the A operand.
 struct Kind {
-  int64_t m, n, k, batches;
+  int64_t m, n, k, batches, lda, ldc;
   DType in, out;
   bool transpose_a, transpose_b, add, bias, gelu, tf32;
   uint32_t align_a, align_b, align_c, align_bias, align_y;
   auto operator<=>(const Kind&) const = default;
 };
 
-Layout layout(const Kind& kind, DType dtype, int64_t rows, int64_t columns) {  // of row-major matrices
+// Of row-major matrices.
+Layout layout(const Kind& kind, DType dtype, int64_t rows, int64_t columns, int64_t leading_dimension) {
   Layout made;
   check(cublasLtMatrixLayoutCreate(made.out(), type_of(dtype), static_cast<uint64_t>(columns),
-                                   static_cast<uint64_t>(rows), columns),
+                                   static_cast<uint64_t>(rows), leading_dimension),
         "describe a matrix");
   if (kind.batches > 1) {
     set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(kind.batches));
-    set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, rows * columns);
+    set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, rows * leading_dimension);
   }
   return made;
 }
@@ -100,9 +101,11 @@ struct Plan {
   size_t workspace_bytes = 0;                          // that the algorithm needs
 
   Plan(const Kind& kind, const Epilogue& epilogue)
-      : a(kind.transpose_a ? layout(kind, kind.in, kind.k, kind.m) : layout(kind, kind.in, kind.m, kind.k)),
-        b(kind.transpose_b ? layout(kind, kind.in, kind.n, kind.k) : layout(kind, kind.in, kind.k, kind.n)),
-        c(layout(kind, kind.out, kind.m, kind.n)) {
+      : a(kind.transpose_a ? layout(kind, kind.in, kind.k, kind.m, kind.lda)
+                           : layout(kind, kind.in, kind.m, kind.k, kind.lda)),
+        b(kind.transpose_b ? layout(kind, kind.in, kind.n, kind.k, kind.k)
+                           : layout(kind, kind.in, kind.k, kind.n, kind.n)),
+        c(layout(kind, kind.out, kind.m, kind.n, kind.ldc)) {
     const cublasComputeType_t compute = kind.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     check(cublasLtMatmulDescCreate(operation.out(), compute, CUDA_R_32F), "describe a product");
     set(operation, CUBLASLT_MATMUL_DESC_TRANSA, kind.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -167,6 +170,10 @@ std::shared_ptr<const Plan> plan_for(const Kind& kind, const Epilogue& epilogue)
   return plans->emplace(kind, std::make_shared<const Plan>(kind, epilogue)).first->second;
 }
 
+int64_t columns_of_a(const Gemm& p) { return p.transpose_a ? p.m : p.k; }
+int64_t lda_of(const Gemm& p) { return p.lda > 0 ? p.lda : columns_of_a(p); }
+int64_t ldc_of(const Gemm& p) { return p.ldc > 0 ? p.ldc : p.n; }
+
 void check_matrices(const Gemm& p, const TensorRef& y = {}) {
   const bool types = (p.a.dtype == DType::f32 || p.a.dtype == DType::bf16) && p.b.dtype == p.a.dtype &&
                      (p.c.dtype == p.a.dtype || p.c.dtype == DType::f32);
@@ -178,6 +185,9 @@ void check_matrices(const Gemm& p, const TensorRef& y = {}) {
     require<DeviceError>(!matrix || matrix.device == Device::cuda,
                          "a tensor on {} is multiplied on cuda: copy it with to(Device::cuda)", name(matrix.device));
   }
+  const bool is_padded = lda_of(p) != columns_of_a(p) || ldc_of(p) != p.n;
+  require<ShapeError>(!is_padded || (p.batches == 1 && !p.bias && !y),
+                      "padded rows with {} batches, a bias or gelu are not for cuda", p.batches);
 }
 
 // The GEMM, and y = gelu(C) if y is not empty. Returns false if the library has no algorithm.
@@ -191,6 +201,8 @@ bool multiply(Context& context, const Gemm& p, const TensorRef& y) {
                   .n = p.n,
                   .k = p.k,
                   .batches = p.batches,
+                  .lda = lda_of(p),
+                  .ldc = ldc_of(p),
                   .in = p.a.dtype,
                   .out = p.c.dtype,
                   .transpose_a = p.transpose_a,
@@ -247,7 +259,7 @@ bool gemm(Context& context, const Gemm& p) {
   require<ShapeError>(p.batches == 1 || !p.bias, "{} products with a bias are not for cuda", p.batches);
   if (p.k == 0) {
     require<ShapeError>(!p.bias, "a product of no columns with a bias is not for cuda");
-    if (!p.add) fill(p.c.data, 0, p.batches * p.m * p.n * size_bytes(p.c.dtype));
+    if (!p.add) fill(p.c.data, 0, p.batches * p.m * ldc_of(p) * size_bytes(p.c.dtype));
     return true;
   }
   if (p.batches > kMostBatches) return multiply_slices(context, p);

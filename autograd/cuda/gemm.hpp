@@ -10,16 +10,19 @@
 
 namespace heed::cuda {
 
-// C = op(A) op(B) + bias, or C += op(A) op(B); all matrices are dense and row-major.
+// C = op(A) op(B) + bias, or C += op(A) op(B); all matrices are row-major.
 //   op(A) (m, k): A is (m, k), transposed (k, m)    op(B) (k, n): B is (k, n), transposed (n, k); both f32 or both bf16
 //   C (m, n): dtype of A, or f32 for bf16 A    bias (n) f32, not with `add`; for a bf16 C it is rounded to bf16 first
 //   bias_copy (n): the bias rounded to bf16, optional; without it, a bf16 C with a bias takes one more launch
+//   lda, ldc: the leading dimensions, elements from one row of A or C to the next; 0: rows without padding. Padding is
+//   never read; what is in it afterwards is not specified. ShapeError for padding with a bias, gelu or several batches.
 // A, B and C may be `batches` matrices each, adjacent in memory, which are multiplied one by one; without a bias then.
 // More than 65535 batches are several calls of the library.
 struct Gemm {
   int64_t m = 0, n = 0, k = 0, batches = 1;
   ConstTensorRef a = {}, b = {};
   TensorRef c = {};
+  int64_t lda = 0, ldc = 0;
   bool transpose_a = false, transpose_b = false;
   bool add = false;
   ConstTensorRef bias = {}, bias_copy = {};

@@ -24,6 +24,7 @@ void linear_forward(Context& context, const LinearForward& p) {
                  .a = p.x,
                  .b = p.weight,
                  .c = p.y,
+                 .ldc = p.y.shape.columns(),
                  .transpose_b = true,
                  .bias = p.bias,
                  .bias_copy = p.bias_copy});
@@ -32,7 +33,14 @@ void linear_forward(Context& context, const LinearForward& p) {
 void linear_backward(Context& context, const LinearBackward& p) {
   const int64_t rows = p.x.shape.rows(), outputs = p.weight.shape[0], inputs = p.weight.shape[1];
   if (p.dx) {
-    gemm(context, {.m = rows, .n = inputs, .k = outputs, .a = p.dy, .b = p.weight, .c = p.dx.ref, .add = p.dx.add});
+    gemm(context, {.m = rows,
+                   .n = inputs,
+                   .k = outputs,
+                   .a = p.dy,
+                   .b = p.weight,
+                   .c = p.dx.ref,
+                   .lda = p.dy.shape.columns(),
+                   .add = p.dx.add});
   }
   if (p.dweight) {
     gemm(context, {.m = outputs,
@@ -41,6 +49,7 @@ void linear_backward(Context& context, const LinearBackward& p) {
                    .a = p.dy,
                    .b = p.x,
                    .c = p.dweight.ref,
+                   .lda = p.dy.shape.columns(),
                    .transpose_a = true,
                    .add = p.dweight.add});
   }

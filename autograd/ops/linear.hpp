@@ -24,6 +24,8 @@ Tensor linear_gelu(const Tensor& x, const Tensor& weight, const Tensor& bias, co
 void check_linear(const char* operation, const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const Tensor& bias_copy = {});
 
+// On CUDA and without a bias, y and dy may have more than N columns. Those after the first N are padding, which is
+// never read; what is in it afterwards is not specified.
 struct LinearForward {
   TensorRef y = {};
   ConstTensorRef x = {}, weight = {}, bias = {}, bias_copy = {};

@@ -13,6 +13,12 @@ namespace {
 
 constexpr const char* kName = "linear_cross_entropy";
 
+// The columns of the logits in memory: the vocabulary, and on CUDA padding up to a multiple of 16 bytes, which linear
+// and cross_entropy do not read.
+int64_t padded_columns(int64_t vocab, DType dtype, Device device) {
+  return device == Device::cuda ? round_up(vocab, 16 / size_bytes(dtype)) : vocab;
+}
+
 // The inputs of a call, as matrices, and the statistics that forward saves for backward.
 struct Call {
   Tensor x = {}, weight = {}, targets = {};               // (rows, K), (V, K), (rows)
@@ -24,6 +30,7 @@ struct Call {
 
   int64_t rows() const { return x.shape()[0]; }
   int64_t vocab() const { return weight.shape()[0]; }
+  int64_t columns() const { return padded_columns(vocab(), x.dtype(), device()); }
   Device device() const { return x.device(); }
   DType exact() const { return accumulation_dtype(x.dtype()); }
 };
@@ -44,8 +51,8 @@ void check(const Tensor& x, const Tensor& weight, const Tensor& targets, const L
 }
 
 // The bytes of a row of logits, and of their gradient unless it overwrites them.
-int64_t row_bytes(int64_t vocab, DType dtype, const LinearCrossEntropyOptions& options) {
-  return vocab * size_bytes(dtype) * (options.softcap > 0 ? 2 : 1);
+int64_t row_bytes(int64_t columns, DType dtype, const LinearCrossEntropyOptions& options) {
+  return columns * size_bytes(dtype) * (options.softcap > 0 ? 2 : 1);
 }
 
 int64_t rows_of_chunk(int64_t rows, int64_t row_bytes, int64_t chunk_bytes) {
@@ -68,7 +75,7 @@ Call make_call(const Tensor& x, const Tensor& weight, const Tensor& targets, con
   c.losses =
       given.losses ? given.losses.slice(0, {rows}) : empty({rows}, DType::f64, c.device(), MemoryCategory::workspace);
   c.target_weight = empty({}, DType::f64, c.device());
-  c.chunk = rows_of_chunk(rows, row_bytes(c.vocab(), x.dtype(), given), given.chunk_bytes);
+  c.chunk = rows_of_chunk(rows, row_bytes(c.columns(), x.dtype(), given), given.chunk_bytes);
   // The targets keep their shape, because an error shows the position in it.
   HEED_DISPATCH(c.device(), cross_entropy_weight,
                 {.weight = c.target_weight.ref(), .targets = targets, .options = c.options});
@@ -91,10 +98,16 @@ GradientSink rows_of(const GradientSink& dx, int64_t first, int64_t count) {
   return part;
 }
 
+Tensor chunk_memory(const Call& c) {
+  return empty({c.chunk, c.columns()}, c.x.dtype(), c.device(), MemoryCategory::workspace);
+}
+
 // Calls f(logits, first) for each chunk: the logits of the rows from `first` on, in memory that the next chunk reuses.
 template <class F>
 void for_each_chunk(const Call& c, F f) {
-  const Tensor memory = empty({c.chunk, c.vocab()}, c.x.dtype(), c.device(), MemoryCategory::workspace);
+  const Tensor memory = chunk_memory(c);
+  // softcap reads the padding, too.
+  if (c.softcap > 0 && c.columns() > c.vocab()) fill_zero(memory.ref());
   int64_t first = 0;
   do {
     const int64_t count = std::min(c.chunk, c.rows() - first);
@@ -129,9 +142,7 @@ class Differentiation {
   Differentiation(const Call& call, const Tensor& dloss, Gradients& gradients)
       : c_(call), dloss_(dloss), dx_(gradients.sink(0)), dweight_(gradients.sink(1, {.accumulation_dtype = true})) {
     // The backward of softcap reads its result, so the gradient cannot overwrite the logits.
-    if (c_.softcap > 0) {
-      memory_ = empty({c_.chunk, c_.vocab()}, c_.x.dtype(), c_.device(), MemoryCategory::workspace);
-    }
+    if (c_.softcap > 0) memory_ = chunk_memory(c_);
   }
 
   void operator()(const Tensor& logits, int64_t first) {
@@ -168,9 +179,9 @@ class Differentiation {
 
 }  // namespace
 
-int64_t linear_cross_entropy_chunk_bytes(int64_t rows, int64_t vocab, DType dtype,
+int64_t linear_cross_entropy_chunk_bytes(int64_t rows, int64_t vocab, DType dtype, Device device,
                                          const LinearCrossEntropyOptions& options) {
-  const int64_t bytes = row_bytes(vocab, dtype, options);
+  const int64_t bytes = row_bytes(padded_columns(vocab, dtype, device), dtype, options);
   return bytes * rows_of_chunk(rows, bytes, options.chunk_bytes);
 }
 

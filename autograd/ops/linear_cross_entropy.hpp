@@ -6,8 +6,11 @@
 // The rows are processed in chunks, and only the logits of one chunk are in memory. The number of rows of a chunk is
 // the largest power of two whose logits (with a softcap also their gradients) fit into chunk_bytes, and at least 1. The
 // operation also allocates 16 bytes per row (24 in f64).
-// With a single chunk, the results have the bits of the separate operations. With several, the losses are still added
-// in the order of the rows; dweight accumulates chunk by chunk, so its last bits depend on the chunk size.
+// On CUDA the rows of logits are padded to multiples of 16 bytes, the alignment that the fastest kernels of cuBLASLt
+// need; bf16 rows of V = 50257 alone would have a multiple of 2 bytes. chunk_bytes includes the padding.
+// With a single chunk, the results have the bits of the separate operations, on CUDA only if V needs no padding: there
+// the order of sums depends on the alignment. With several chunks, the losses are still added in the order of the rows;
+// dweight accumulates chunk by chunk, so its last bits depend on the chunk size.
 // Throws ShapeError, DTypeError, DeviceError, ValueError as these operations do.
 #pragma once
 
@@ -36,8 +39,8 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
 Tensor linear_cross_entropy_and_backward(Tensor x, const Tensor& weight, const Tensor& targets,
                                          const LinearCrossEntropyOptions& options = {});
 
-// The bytes of the logits of a chunk, with a softcap also those of their gradients.
-int64_t linear_cross_entropy_chunk_bytes(int64_t rows, int64_t vocab, DType dtype,
+// The bytes of the logits of a chunk with their padding, with a softcap also those of their gradients.
+int64_t linear_cross_entropy_chunk_bytes(int64_t rows, int64_t vocab, DType dtype, Device device,
                                          const LinearCrossEntropyOptions& options);
 
 }  // namespace heed

@@ -76,9 +76,10 @@ def linear(s, name, calls, inputs, outputs):
 
 def head_and_loss(s):
     """linear_cross_entropy with its backward: chunks of rows, whose logits take at most CHUNK bytes."""
-    rows = min(s.rows, 2 ** int(math.log2(CHUNK / (2 * s.vocabulary))))
+    columns = 8 * math.ceil(s.vocabulary / 8)  # each row of logits is padded to a multiple of 16 bytes
+    rows = min(s.rows, 2 ** int(math.log2(CHUNK / (2 * columns))))
     chunks = math.ceil(s.rows / rows)
-    x, w, logits = 2.0 * rows * s.width, 2.0 * s.width * s.vocabulary, 2.0 * rows * s.vocabulary
+    x, w, logits = 2.0 * rows * s.width, 2.0 * s.width * s.vocabulary, 2.0 * rows * columns
     flops = 2.0 * rows * s.width * s.vocabulary
     added = 2 if chunks > 1 else 1  # the gradient of the weight, f32, is read by all chunks but the first
     return [Row("head: linear", chunks, 1, x + w + logits, flops),

@@ -350,6 +350,13 @@ CUDA = [
         "cuda_plain_tests All/OptimizerOnCuda.*",
     ),
     Mutant(
+        "cuda_head_with_unaligned_rows",
+        "autograd/ops/linear_cross_entropy.cpp",
+        "round_up(vocab, 16 / size_bytes(dtype))",
+        "round_up(vocab, 2)",
+        "cuda_plain_tests AlignedRows.*",
+    ),
+    Mutant(
         "cuda_cross_entropy_without_barrier",
         "autograd/ops/cross_entropy.cu",
         "partial[threadIdx.x / kWarp] = mine;\n    __syncthreads();\n",

@@ -181,7 +181,7 @@ MemoryEstimate estimate_memory(const Config& config, Device device) {
   const double blocks = t.recompute ? layers * width + elements_per_block(m) : layers * elements_per_block(m);
   const double tokens = static_cast<double>(t.rows_per_micro_batch()) * static_cast<double>(m.seq_len);
   const auto logits = static_cast<double>(linear_cross_entropy_chunk_bytes(
-      t.rows_per_micro_batch() * m.seq_len, m.vocab_size, t.precision, {.softcap = m.logit_softcap}));
+      t.rows_per_micro_batch() * m.seq_len, m.vocab_size, t.precision, device, {.softcap = m.logit_softcap}));
   const double activations = tokens * (blocks + elements_outside(m)) * element + rope_table_elements(m) * exact;
   const double step_tokens = static_cast<double>(t.rows_per_rank()) * static_cast<double>(m.seq_len);
   return {.parameters = to_bytes(parameters),

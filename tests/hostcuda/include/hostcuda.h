@@ -38,6 +38,13 @@ extern bool forbid_default_stream;  // reports work that is given to the null st
 extern bool without_gelu_algorithms;  // cuBLASLt knows none for products that end in GELU
 extern bool epilogues_are_invalid;    // cuBLASLt rejects bias and GELU epilogues with CUBLAS_STATUS_INVALID_VALUE
 
+// Products of cuBLASLt since the last call. unaligned: those with a column of A, B, C or D that does not begin at a
+// multiple of 16 bytes.
+struct Products {
+  uint64_t all, unaligned;
+};
+Products take_products();
+
 // One line for each thing that is still there: memory, streams with work that never ran, events, graphs, handles.
 std::vector<std::string> leaks();
 

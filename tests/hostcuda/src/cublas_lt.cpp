@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "src/device.hpp"
 #include "src/device_memory.hpp"
@@ -111,7 +112,26 @@ cublasStatus_t check_algorithm(const cublasLtMatmulAlgo_t& opaque, const Problem
   return CUBLAS_STATUS_SUCCESS;
 }
 
+Products products{};
+
+// Whether all columns begin at multiples of 16 bytes.
+bool is_aligned(const void* memory, const cublasLtMatrixLayoutOpaque_t& layout) {
+  const auto bytes = static_cast<int64_t>(bytes_of(layout.type));
+  const bool columns = layout.columns == 1 || layout.leading_dimension * bytes % 16 == 0;
+  const bool batches = layout.batches == 1 || layout.batch_stride * bytes % 16 == 0;
+  return reinterpret_cast<uintptr_t>(memory) % 16 == 0 && columns && batches;
+}
+
+void count_product(const Problem& problem, const Operands& operands) {
+  ++products.all;
+  const bool inputs = is_aligned(operands.a, problem.a) && is_aligned(operands.b, problem.b);
+  const bool outputs = is_aligned(operands.c, problem.c) && is_aligned(operands.d, problem.d);
+  if (!inputs || !outputs) ++products.unaligned;
+}
+
 }  // namespace
+
+Products take_products() { return std::exchange(products, {}); }
 
 bool without_gelu_algorithms = false;
 bool epilogues_are_invalid = false;
@@ -304,6 +324,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     operands.workspace_bytes = std::min(workspace_bytes, kWorkspaceBytes);
   }
   if (status = check_operands(problem, operands); status != CUBLAS_STATUS_SUCCESS) return status;
+  count_product(problem, operands);
   const cudaError_t error = enqueue_device(stream, "cublasLtMatmul", [=] { run_product(problem, operands); });
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

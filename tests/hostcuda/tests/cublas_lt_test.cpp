@@ -156,6 +156,21 @@ TEST_F(CublasLt, RunsOnItsStream) {
   EXPECT_TRUE(nothing_reported());
 }
 
+// The columns of these matrices begin 16 or 20 elements apart, with m = 14 those of C and D 17.
+TEST_F(CublasLt, CountsProductsWithUnalignedColumns) {
+  take_products();
+  for (const size_t m : {13, 14}) {
+    Case what;
+    what.m = m;
+    Product product(what);
+    ASSERT_EQ(product.run(), kOk);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    const Products products = take_products();
+    EXPECT_EQ(products.all, 1u);
+    EXPECT_EQ(products.unaligned, m == 14 ? 1u : 0u);
+  }
+}
+
 TEST_F(CublasLt, ObjectsAreCounted) {
   const auto before = leaks();
   cublasLtHandle_t handle = nullptr;
