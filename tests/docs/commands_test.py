@@ -17,7 +17,7 @@ import markdown_pages
 HEED, ROOT = sys.argv.pop(1), pathlib.Path(sys.argv.pop(1)).resolve()
 
 # ./heed itself has these two commands.
-LAUNCHER_OPTIONS = {"build": {"--cuda", "--cpu"}, "test": {"--full"}}
+LAUNCHER_OPTIONS = {"build": {"--cuda", "--cpu"}, "test": {"--full"}, "reproduce": set()}
 # Set by `heed ablate` besides config keys.
 SWEEP_KEYS = {"seeds", "run_dir"}
 PLACEHOLDERS = {"key", "table.key"}
