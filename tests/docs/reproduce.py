@@ -18,6 +18,7 @@ A command that needs a text that is not given, a GPU or a launcher other than mp
 print is not compared. The summary counts both. Exit code 1 if a command failed or a figure is outside its interval.
 """
 
+import os
 import pathlib
 import re
 import shlex
@@ -78,7 +79,8 @@ def same_word(shown, actual, allowed):
         return False
     for a, b in zip(NUMBER.findall(shown), NUMBER.findall(actual)):
         is_whole = not re.search(r"[.e]", a)
-        if a != b and (is_whole or abs(float(a) - float(b)) > allowed + 1e-9):
+        is_other_sign = a[0] in "+-" and a[0] != b[0]
+        if a != b and (is_whole or is_other_sign or abs(float(a) - float(b)) > allowed + 1e-9):
             return False
     return True
 
@@ -152,11 +154,13 @@ class Pages:
                     note = None
 
     def link_project(self):
-        for entry in self.root.iterdir():
-            if entry.name not in ("runs", "plot.svg") and not entry.name.startswith("."):
-                (self.folder / entry.name).symlink_to(entry)
+        # Folders are copied and only their files are links, so that nothing is written into the project.
+        def left_out(folder, names):
+            at_top = pathlib.Path(folder) == self.root
+            return [n for n in names if n.startswith(".") or (at_top and n in ("runs", "build", "plot.svg", *self.texts))]
+
+        shutil.copytree(self.root, self.folder, ignore=left_out, copy_function=os.symlink, dirs_exist_ok=True)
         for name, file in self.texts.items():
-            (self.folder / name).unlink(missing_ok=True)
             (self.folder / name).symlink_to(file)
         (self.folder / "runs").mkdir()
 
@@ -245,6 +249,10 @@ def main(arguments):
     texts = {name: pathlib.Path(file).resolve() for name, sign, file in (word.partition("=") for word in rest) if sign}
     names = [word for word in rest if "=" not in word]
     wrong = [name for name in (*names, *texts.values()) if not pathlib.Path(name).is_file()]
+    placed = [name for name in texts if pathlib.Path(name).name != name]
+    if placed:
+        print(f"heed: reproduce {placed[0]}=…: NAME must be a file name without a folder", file=sys.stderr)
+        return 2
     if not names or wrong:
         print(f"heed: reproduce {wrong[0]}: there is no such file" if wrong else
               "heed: reproduce needs a page, such as README.md", file=sys.stderr)  # fmt: skip

@@ -117,6 +117,16 @@ class Reproduce(unittest.TestCase):
         self.assertEqual((code, self.calls.read_text().count("call")), (0, 3), output)
         self.assertFalse((self.folder / "runs").exists())
 
+    def test_nothing_is_written_into_the_project(self):
+        (self.folder / "exp").mkdir()
+        (self.folder / "exp" / "mine").write_text("mine")
+        self.heed.write_text('#!/bin/sh\nmkdir -p exp/x; rm exp/mine; echo theirs > exp/mine\n')
+        code, output = self.check("    ./heed eval a.h5\n", texts=["mine=exp/mine"])
+        self.assertEqual((code, (self.folder / "exp" / "mine").read_text()), (0, "mine"), output)
+        self.assertEqual([file.name for file in (self.folder / "exp").iterdir()], ["mine"])
+        self.assertIn("without a folder", self.check("", texts=["exp/mine=heed"])[1])
+        self.assertEqual((self.folder / "exp" / "mine").read_text(), "mine")
+
     def test_wrong_calls(self):
         self.assertIn("needs a page", self.check()[1])
         self.assertIn("there is no such file", self.check("", texts=["a.txt=missing"])[1])

@@ -68,7 +68,7 @@ void run_at(const AtOptions& options) {
   if (!options.step) return print_cost(options.run);
   const RunStep at{options.run, *options.step};
   const RunLock held = lock(at);
-  const NamedCheckpoint rebuilt = load_named_checkpoint(fmt::format("{}@{}", options.run, at.step), read_pretrained);
+  const NamedCheckpoint rebuilt = rebuild(at, read_pretrained);
   print_origin(rebuilt);
   if (rebuilt.content.reals.contains("train_loss")) {
     print("train loss  {}\n", loss_text(rebuilt.content.real("train_loss")));

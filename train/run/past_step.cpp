@@ -59,7 +59,25 @@ struct Around {
   std::string config;  // of the one after; empty: there is none
 };
 
-Around checkpoints_around(const fs::path& run, int64_t step) {
+// The row of a step; nullptr if there is none.
+const MetricsRow* row_of(const std::vector<MetricsRow>& rows, int64_t step) {
+  const auto found = std::lower_bound(rows.begin(), rows.end(), step,
+                                      [](const MetricsRow& row, int64_t other) { return row.step < other; });
+  return found != rows.end() && found->step == step ? &*found : nullptr;
+}
+
+// Whether the checkpoint belongs to the run that metrics.csv describes. After a run was resumed, later checkpoints of
+// what it had done before may still be there.
+bool is_of_run(const CheckpointContent& content, const std::vector<MetricsRow>& rows) {
+  const int64_t step = content.integer(kStepName);
+  if (step == 0) return true;
+  const MetricsRow* row = row_of(rows, step);
+  const auto loss = content.reals.find("train_loss");
+  return row != nullptr && content.integer("tokens") == row->tokens && loss != content.reals.end() &&
+         fmt::format("{:.9g}", loss->second) == fmt::format("{:.9g}", row->train_loss);
+}
+
+Around checkpoints_around(const fs::path& run, int64_t step, const std::vector<MetricsRow>& rows) {
   const CheckpointFolder folder(run, 0);
   std::vector<fs::path> files = folder.earlier();
   // The nearest first: those that are farther away need not be read.
@@ -75,7 +93,7 @@ Around checkpoints_around(const fs::path& run, int64_t step) {
     const std::optional<int64_t> named = checkpoint_step(file);
     if (named && !is_nearer(*named)) continue;
     std::optional<CheckpointContent> content = try_load(file);
-    if (!content) continue;
+    if (!content || !is_of_run(*content, rows)) continue;
     const int64_t other = content->integer(kStepName);
     if (!is_nearer(other)) continue;
     if (other >= step) {
@@ -94,24 +112,25 @@ std::string row_text(const MetricsRow& row) {
 }
 
 void require_same_row(const RunStep& at, const std::vector<MetricsRow>& rows, const MetricsRow& repeated) {
-  const auto found = std::lower_bound(rows.begin(), rows.end(), repeated.step,
-                                      [](const MetricsRow& row, int64_t step) { return row.step < step; });
-  require<CheckpointError>(found != rows.end() && found->step == repeated.step,
-                           "{} cannot be checked: metrics.csv has no row of step {}", name_of(at), repeated.step);
+  const MetricsRow* found = row_of(rows, repeated.step);
+  require<CheckpointError>(found != nullptr, "{} cannot be checked: metrics.csv has no row of step {}", name_of(at),
+                           repeated.step);
   const std::string expected = row_text(*found), actual = row_text(repeated);
   require<CheckpointError>(
       actual == expected,
-      "{} cannot be rebuilt exactly: step {} now gives {}; in metrics.csv: {}. The run was trained on another machine "
-      "or device, with other threads or ranks, or by another version of heed: rebuild it there, or take a checkpoint",
+      "{} cannot be rebuilt exactly: step {} now gives {}; in metrics.csv: {}. Was the run trained on another machine "
+      "or device, with other threads or ranks, or by another version of heed? Or were its config or train.init_from "
+      "changed? Rebuild it where it was trained, or take a checkpoint",
       name_of(at), repeated.step, actual, expected);
 }
 
-// Trains up to the step, from where the trainer is.
-RunState repeat_steps(Trainer& trainer, RunState state, const RunStep& at, const std::vector<MetricsRow>& rows) {
+// Trains up to step `until`, from where the trainer is; for messages about `at`.
+RunState repeat_steps(Trainer& trainer, RunState state, int64_t until, const RunStep& at,
+                      const std::vector<MetricsRow>& rows) {
   ProgressLine line(STDERR_FILENO, write_progress);
-  const int64_t first = trainer.step(), total = at.step - first;
+  const int64_t first = trainer.step(), total = until - first;
   const auto begin = Clock::now();
-  while (trainer.step() < at.step) {
+  while (trainer.step() < until) {
     const StepResult done = trainer.train_step();
     state.tokens += done.targets;
     state.train_loss = done.loss;
@@ -124,7 +143,7 @@ RunState repeat_steps(Trainer& trainer, RunState state, const RunStep& at, const
                       .grad_norm = done.grad_norm});
     if (!line.is_due()) continue;
     const auto repeated = static_cast<double>(done.step - first);
-    const double left = static_cast<double>(at.step - done.step) * seconds_since(begin) / repeated;
+    const double left = static_cast<double>(until - done.step) * seconds_since(begin) / repeated;
     line.draw({.fraction = repeated / static_cast<double>(total),
                .counter = fmt::format("repeating steps {}/{}", done.step - first, total),
                .details = {},
@@ -132,33 +151,6 @@ RunState repeat_steps(Trainer& trainer, RunState state, const RunStep& at, const
   }
   state.seconds += seconds_since(begin);
   return state;
-}
-
-NamedCheckpoint rebuild(const RunStep& at, const ReadPretrained& read) {
-  const std::vector<MetricsRow> rows = rows_of(at.run);
-  const int64_t last = rows.empty() ? 0 : rows.back().step;
-  require<ConfigError>(at.step <= last, "{}: the run has done {}; STEP must be 0 to {}", name_of(at),
-                       plural(last, "step"), last);
-  Around around = checkpoints_around(at.run, at.step);
-  NamedCheckpoint result{.content = {}, .name = name_of(at), .run = at.run};
-  if (around.before) result.first_file = around.before->file;
-  if (around.before && around.before->integer(kStepName) == at.step) {
-    result.content = std::move(*around.before);
-    return result;
-  }
-  const std::string file = (at.run / "config.toml").string();
-  const Config config = around.config.empty() ? load_config(file) : parse_config(around.config, result.name);
-  const std::unique_ptr<comm::ProcessGroup> ranks = comm::single_rank();
-  const auto pretrained = read_on_all_ranks(config, around.before.has_value(), read, *ranks);
-  Trainer trainer(config, *ranks, comm::make_communicator, pretrained.get());
-  const RunState state = around.before ? restore(trainer, *around.before).state : RunState{};
-  around.before.reset();
-  result.repeated_steps = at.step - trainer.step();
-  const RunState repeated = repeat_steps(trainer, state, at, rows);
-  result.seconds = repeated.seconds - state.seconds;
-  result.content = snapshot(trainer, repeated);
-  result.content.file = result.name;
-  return result;
 }
 
 // The run folder of RUN/checkpoints/FILE.
@@ -178,6 +170,37 @@ std::optional<RunStep> parse_run_step(const std::string& argument) {
   const auto [stop, error] = std::from_chars(argument.data() + at + 1, end, step);
   if (error != std::errc() || stop != end || step < 0) return {};
   return RunStep{argument.substr(0, at), step};
+}
+
+NamedCheckpoint rebuild(const RunStep& at, const ReadPretrained& read) {
+  const std::vector<MetricsRow> rows = rows_of(at.run);
+  const int64_t last = rows.empty() ? 0 : rows.back().step;
+  require<ConfigError>(at.step <= last, "{}: the run has done {}; STEP must be 0 to {}", name_of(at),
+                       plural(last, "step"), last);
+  Around around = checkpoints_around(at.run, at.step, rows);
+  NamedCheckpoint result{.content = {}, .name = name_of(at), .run = at.run};
+  if (around.before) result.first_file = around.before->file;
+  if (around.before && around.before->integer(kStepName) == at.step) {
+    result.content = std::move(*around.before);
+    return result;
+  }
+  const std::string file = (at.run / "config.toml").string();
+  const Config config = around.config.empty() ? load_config(file) : parse_config(around.config, result.name);
+  const std::unique_ptr<comm::ProcessGroup> ranks = comm::single_rank();
+  const auto pretrained = read_on_all_ranks(config, around.before.has_value(), read, *ranks);
+  Trainer trainer(config, *ranks, comm::make_communicator, pretrained.get());
+  const RunState state = around.before ? restore(trainer, *around.before).state : RunState{};
+  around.before.reset();
+  result.repeated_steps = at.step - trainer.step();
+  const RunState repeated = repeat_steps(trainer, state, at.step, at, rows);
+  result.seconds = repeated.seconds - state.seconds;
+  result.content = snapshot(trainer, repeated);
+  result.content.file = result.name;
+  if (row_of(rows, at.step + 1) == nullptr) return result;
+  // The loss of the next step is the first that the weights of this one decide. The snapshot may share its memory.
+  for (auto& [name, tensor] : result.content.tensors) tensor = tensor.clone();
+  repeat_steps(trainer, repeated, at.step + 1, at, rows);
+  return result;
 }
 
 NamedCheckpoint load_named_checkpoint(const std::string& argument, const ReadPretrained& read) {

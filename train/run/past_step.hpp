@@ -43,6 +43,9 @@ struct NamedCheckpoint {
 // does if the run was trained on another machine, on several ranks, or by another version of heed.
 NamedCheckpoint load_named_checkpoint(const std::string& argument, const ReadPretrained& read);
 
+// The same for RUN@STEP in its parts, whatever files have such a name.
+NamedCheckpoint rebuild(const RunStep& at, const ReadPretrained& read);
+
 // What RUN@STEP costs, by the checkpoints of the run.
 struct RebuildCost {
   int64_t last_step = 0;        // the last step that the run has done

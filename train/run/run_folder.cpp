@@ -18,6 +18,7 @@
 #include "train/config/config_schema.hpp"
 #include "train/config/config_value.hpp"
 #include "train/config/toml_reader.hpp"
+#include "train/run/past_step.hpp"
 #include "train/run/run_mark.hpp"
 
 namespace heed::train {
@@ -221,11 +222,13 @@ void RunFolder::move_aside() {
     refuse(fmt::format("{}, which is not moved aside, since heed did not make {}", instead, file->string()));
   }
   std::error_code ignored;
+  const std::optional<RunStep> past = parse_run_step(config_.train.init_from);
+  const fs::path started_from = past ? past->run : fs::path(config_.train.init_from);
   const std::pair<fs::path, const char*> in_use[] = {{fs::current_path(ignored), "the current folder"},
                                                      {config_.file_name, "the config file"},
                                                      {config_.data.path, "data.path"},
                                                      {config_.data.tokenizer_file, "data.tokenizer_file"},
-                                                     {config_.train.init_from, "train.init_from"}};
+                                                     {started_from, "train.init_from"}};
   for (const auto& [path, what] : in_use) {
     if (!path.empty() && is_inside(path, path_)) {
       refuse(fmt::format("{}, which is not moved aside, since {} is in it", instead, what));

@@ -91,7 +91,8 @@ class PastStep(command_line.CommandLine):
         rows[12][5] = "7.5"
         with (self.run_dir / "metrics.csv").open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(rows)
-        self.run_ok("eval", "run@11")
+        self.run_ok("eval", "run@10")
+        self.assert_error(self.run_heed("eval", "run@11"), 4, "run@11 cannot be rebuilt exactly: step 12 now gives")
         before = self.names()
         self.assert_error(self.run_heed("at", "run", 13), 4, "run@13 cannot be rebuilt exactly: step 12 now gives",
                           "gradient norm 7.5", "another machine")
@@ -103,6 +104,15 @@ class PastStep(command_line.CommandLine):
             self.assert_error(self.run_heed("at", "run", 13), 2, "already training", "eval, inspect, generate and export "
                               "read run@13")
             self.run_ok("eval", "run@13")
+
+    def test_a_folder_whose_name_looks_like_a_step(self):
+        shutil.copytree(self.run_dir, self.folder / "run@13")
+        self.assertIn("repeated steps", self.run_ok("at", "run", 13))
+        self.assertIn("step-000013.h5", self.names())
+
+    def test_a_run_does_not_start_from_a_step_of_the_run_that_it_moves_aside(self):
+        result = self.run_heed("train", self.config, "init_from=run@13", "steps=1", "train.run_dir=run")
+        self.assert_error(result, 2, "not moved aside, since train.init_from is in it")
 
     def test_a_file_in_the_place_of_the_checkpoint_stays(self):
         file = self.checkpoints / "step-000013.h5"
